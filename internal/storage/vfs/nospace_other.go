@@ -1,0 +1,5 @@
+//go:build !windows
+
+package vfs
+
+func isPlatformNoSpace(error) bool { return false }
