@@ -1,0 +1,76 @@
+package config
+
+// moldauKeys are Moldau's own broker keys. Their names begin with moldau., in the environment that part may be left out
+// (MOLDAU_FLUSH and MOLDAU_MOLDAU_FLUSH are the same).
+var moldauKeys = []Key{
+	key("moldau.flush", String, "ack", oneOf("ack", "async"), ClusterWide, High,
+		"When a record counts as stored, for topics that do not say so themselves: ack waits for the sync of the "+
+			"disk, async for the page cache only. See the topic key of the same name."),
+	key("moldau.flush.linger.ms", Int, "0", between(0, 1000), ReadOnly, Low,
+		"How long a directory's flusher gathers further appends before it syncs (ms). With 0 it syncs at once; what "+
+			"is appended meanwhile goes into the next sync."),
+	key("moldau.flush.syncfs.min.files", Int, "16", atLeast(0), ReadOnly, Low,
+		"Changed files from which on one sync of the whole file system replaces a sync of each; 0 means never."),
+	key("moldau.disk.reserve.bytes", Long, "134217728", atLeast(0), ReadOnly, Medium,
+		"Free space of a data directory that produces leave untouched (bytes), so that metadata, checkpoints, "+
+			"retention and deletion go on when the disk is full."),
+	key("moldau.disk.full.grace.ms", Int, "10000", atLeast(0), ReadOnly, Low,
+		"How long a disk may be full before leaderships move to other in-sync replicas (ms)."),
+	key("moldau.scrub.bytes.per.second", Long, "8388608", atLeast(0), ReadOnly, Low,
+		"Bytes of closed segments that the scrubber re-reads in one second to find damage; 0 turns it off."),
+	key("moldau.scrub.interval.ms", Long, "604800000", atLeast(1000), ReadOnly, Low,
+		"Time between the starts of two passes of the scrubber over a directory (ms)."),
+	key("moldau.recovery.evict", Boolean, "true", nil, ReadOnly, Low,
+		"Whether recovery after a crash drops a file from the page cache before it reads it, so that only what is on "+
+			"the disk counts as stored."),
+	key("moldau.log.open.files.max", Int, "4096", atLeast(16), ReadOnly, Low,
+		"Files of logs kept open at once. The least recently used are closed above it."),
+	key("moldau.log.idle.close.ms", Long, "60000", atLeast(1000), ReadOnly, Low,
+		"How long a partition may be idle before its files are closed (ms)."),
+	key("moldau.memory.budget.bytes", Long, "-1", betweenOr(16<<20, 1<<50, -1), ReadOnly, Medium,
+		"Memory for requests being read and answered (bytes). Connections wait when it is used up. -1 means a "+
+			"quarter of the memory the process may use, at least 64 MiB."),
+	key("moldau.memory.reserved.bytes", Long, "8388608", atLeast(1<<20), ReadOnly, Low,
+		"Part of the memory budget kept for small requests and for other nodes (bytes), so that they go on when "+
+			"clients fill the rest."),
+	key("moldau.request.other.max.bytes", Int, "16777216", atLeast(65536), ReadOnly, Low,
+		"Largest request of any API but Produce (bytes): such requests grow when they are decoded. Produce may reach "+
+			"socket.request.max.bytes."),
+	key("moldau.request.array.elements.max", Int, "1000000", atLeast(1000), ReadOnly, Low,
+		"Elements one array of a request may have."),
+	key("moldau.request.tags.max", Int, "10000", atLeast(16), ReadOnly, Low,
+		"Unknown tagged fields one request may carry."),
+	key("moldau.request.pipeline.max", Int, "64", between(1, 10000), ReadOnly, Low,
+		"Requests of one connection that may be in work at once. Further ones stay unread."),
+	key("moldau.request.progress.timeout.ms", Int, "30000", atLeast(1000), ReadOnly, Low,
+		"How long a request that has begun may stand still before the connection is closed (ms)."),
+	key("moldau.request.min.bytes.per.second", Int, "1024", atLeast(0), ReadOnly, Low,
+		"Speed below which the sender of a request counts as standing still (bytes per second); 0 means any speed will do."),
+	key("moldau.response.progress.timeout.ms", Int, "30000", atLeast(1000), ReadOnly, Low,
+		"How long a response may stand still because the client does not read before the connection is closed (ms)."),
+	key("moldau.request.wait.max", Int, "100000", atLeast(100), ReadOnly, Low,
+		"Requests that may wait for data or acknowledgements at once. Above it a fetch is answered at once with what is there."),
+	key("moldau.batch.expanded.max.bytes", Int, "67108864", atLeast(1<<20), ReadOnly, Low,
+		"Size up to which every compressed batch may expand (bytes). A larger one must stay within "+
+			"moldau.batch.expanded.max.ratio, and all within max.decompressed.message.bytes."),
+	key("moldau.batch.expanded.max.ratio", Int, "64", atLeast(1), ReadOnly, Low,
+		"Times its own size to which a compressed batch above moldau.batch.expanded.max.bytes may expand."),
+	key("moldau.batch.headers.max", Int, "100000", atLeast(100), ReadOnly, Low,
+		"Headers one record may have."),
+	key("moldau.fetch.session.partitions.max", Int, "2000000", atLeast(1000), ReadOnly, Low,
+		"Partitions that all incremental fetch sessions may remember together."),
+	key("moldau.producer.ids.max", Int, "2000000", atLeast(1), ReadOnly, Medium,
+		"Producer ids the node remembers over all partitions. A new id above it is refused with POLICY_VIOLATION; one "+
+			"that is known is never forgotten before producer.id.expiration.ms."),
+	key("moldau.topic.create.wait.ms", Int, "10000", atLeast(0), ReadOnly, Low,
+		"How long the creation of a topic waits for brokers still missing from its default replication factor (ms)."),
+	key("moldau.drain.timeout.ms", Int, "10000", atLeast(0), ReadOnly, Low,
+		"How long a stopping node lets requests in work finish (ms)."),
+	key("moldau.admin.listener", String, "127.0.0.1:9644", formRule{words: "host:port, or empty", judge: judgeAdmin},
+		ReadOnly, Medium,
+		"Address of the HTTP listener for /metrics, /healthz, /readyz and profiles; empty: none."),
+	key("moldau.log.level", String, "info", oneOf("debug", "info", "warn", "error"), ReadOnly, Medium,
+		"Least severe messages that are logged."),
+	key("moldau.log.format", String, "text", oneOf("text", "json"), ReadOnly, Low,
+		"Form of the log: text for people, json for machines."),
+}
