@@ -72,10 +72,7 @@ func (r *Resolver) Alter(res Resource, changes []Change, opts AlterOptions) ([]W
 		return nil, err
 	}
 	stored := r.stored(res.Type, res.Name)
-	next := maps.Clone(stored)
-	if next == nil {
-		next = map[string]string{}
-	}
+	next := Map(maps.Collect(stored.All()))
 	touched := map[string]bool{}
 	for _, c := range changes {
 		if err := r.apply(res, next, c); err != nil {
@@ -106,7 +103,7 @@ func (r *Resolver) Replace(res Resource, values []Assignment, opts AlterOptions)
 	if err := checkRepeats(names); err != nil {
 		return nil, err
 	}
-	next, touched := map[string]string{}, map[string]bool{}
+	next, touched := Map{}, map[string]bool{}
 	for _, a := range values {
 		if a.Value == nil {
 			return nil, kafka.Errorf(kafka.InvalidRequest, "%s: a value is needed; to delete a value leave the key out", a.Name)
@@ -118,7 +115,7 @@ func (r *Resolver) Replace(res Resource, values []Assignment, opts AlterOptions)
 	}
 	stored := r.stored(res.Type, res.Name)
 	dropped := names
-	if _, had := stored["min.insync.replicas"]; had {
+	if _, had := stored.Get("min.insync.replicas"); had {
 		dropped = append(slices.Clone(names), "min.insync.replicas")
 	}
 	if err := checkELR(res, dropped, next, opts); err != nil {
@@ -130,7 +127,7 @@ func (r *Resolver) Replace(res Resource, values []Assignment, opts AlterOptions)
 // NewTopic judges the configurations of a CreateTopics and gives the records to write. The last of repeated keys counts,
 // as in Kafka.
 func (r *Resolver) NewTopic(values []Assignment) ([]Write, error) {
-	next, touched := map[string]string{}, map[string]bool{}
+	next, touched := Map{}, map[string]bool{}
 	for _, a := range values {
 		if a.Value == nil {
 			return nil, kafka.Errorf(kafka.InvalidConfig, "%s: a value is needed", a.Name)
@@ -140,7 +137,7 @@ func (r *Resolver) NewTopic(values []Assignment) ([]Write, error) {
 	if err := r.check(Resource{TopicResource, ""}, next, touched); err != nil {
 		return nil, err
 	}
-	return difference(Resource{Type: TopicResource}, nil, next, touched), nil
+	return difference(Resource{Type: TopicResource}, Map(nil), next, touched), nil
 }
 
 func checkResource(res Resource) error {
@@ -179,7 +176,7 @@ func checkRepeats(names []string) error {
 }
 
 // apply carries out one change on the settings of a resource.
-func (r *Resolver) apply(res Resource, next map[string]string, c Change) error {
+func (r *Resolver) apply(res Resource, next Map, c Change) error {
 	if c.Op == Delete {
 		delete(next, c.Name)
 		return nil
@@ -250,7 +247,7 @@ func scopedKey(t ResourceType, name string) (*Key, bool) {
 
 // check judges the settings a resource would have. Only touched keys are judged one by one: what an older version stored
 // must not block a change.
-func (r *Resolver) check(res Resource, next map[string]string, touched map[string]bool) error {
+func (r *Resolver) check(res Resource, next Map, touched map[string]bool) error {
 	for _, name := range slices.Sorted(maps.Keys(touched)) {
 		if len(next[name]) > maxValueBytes {
 			return kafka.Errorf(kafka.InvalidConfig, "%s: the value is longer than %d bytes", name, maxValueBytes)
@@ -286,7 +283,7 @@ func unknownKey(c kafka.Code, scope Scope, name string) error {
 }
 
 // parseTouched judges the touched keys of a scope one by one.
-func parseTouched(scope Scope, unknown kafka.Code, next map[string]string, touched map[string]bool) error {
+func parseTouched(scope Scope, unknown kafka.Code, next Map, touched map[string]bool) error {
 	for _, name := range slices.Sorted(maps.Keys(touched)) {
 		k, ok := Lookup(scope, name)
 		if !ok {
@@ -301,10 +298,10 @@ func parseTouched(scope Scope, unknown kafka.Code, next map[string]string, touch
 
 // difference lists the records that turn stored into next, by name. A broker's touched key is written even when its value
 // is unchanged: that is how files it names are read again.
-func difference(res Resource, stored, next map[string]string, touched map[string]bool) []Write {
+func difference(res Resource, stored Stored, next Map, touched map[string]bool) []Write {
 	var out []Write
-	for _, name := range sortedUnion(slices.Collect(maps.Keys(stored)), slices.Collect(maps.Keys(next))) {
-		before, had := stored[name]
+	for _, name := range sortedUnion(keysOf(stored), keysOf(next)) {
+		before, had := stored.Get(name)
 		after, has := next[name]
 		switch {
 		case !has:
@@ -317,7 +314,7 @@ func difference(res Resource, stored, next map[string]string, touched map[string
 }
 
 // checkELR keeps min.insync.replicas cluster-wide while eligible leader replicas are on (KIP-966).
-func checkELR(res Resource, named []string, next map[string]string, opts AlterOptions) error {
+func checkELR(res Resource, named []string, next Map, opts AlterOptions) error {
 	const key = "min.insync.replicas"
 	if !opts.ELR || res.Type != BrokerResource || !slices.Contains(named, key) {
 		return nil

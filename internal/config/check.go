@@ -11,7 +11,7 @@ import (
 )
 
 // checkTopic judges a topic's keys and the rules between them. The rules between keys look at effective values.
-func (r *Resolver) checkTopic(topic string, next map[string]string, touched map[string]bool) error {
+func (r *Resolver) checkTopic(topic string, next Map, touched map[string]bool) error {
 	if err := parseTouched(Topic, kafka.InvalidConfig, next, touched); err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ var bareSecurityKeys = []string{"ssl.key.password", "ssl.keystore.certificate.ch
 	"ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.type"}
 
 // checkBroker judges the dynamic keys of one broker (name) or of all ("").
-func (r *Resolver) checkBroker(name string, next map[string]string, touched map[string]bool) error {
+func (r *Resolver) checkBroker(name string, next Map, touched map[string]bool) error {
 	var fixed, perBroker []string
 	for _, n := range slices.Sorted(maps.Keys(touched)) {
 		k, ok := Lookup(Broker, n)
@@ -133,7 +133,7 @@ func (b brokerSettings) checkBrokerKey(name, raw string) error {
 
 // checkBrokerRelations judges the rules between keys of which one is touched. Compaction lags are left out: Kafka judges
 // those on topics only.
-func (b brokerSettings) checkBrokerRelations(next map[string]string, touched map[string]bool) error {
+func (b brokerSettings) checkBrokerRelations(next Map, touched map[string]bool) error {
 	get := func(name string) int64 {
 		if raw, ok := next[name]; ok {
 			if v, err := mustLookup(name).Parse(raw); err == nil {
@@ -179,7 +179,7 @@ func groupBounds(name string, get func(string) int64) (low, high int64, ok bool)
 }
 
 // checkGroup judges a group's keys and their bounds.
-func (r *Resolver) checkGroup(next map[string]string, touched map[string]bool) error {
+func (r *Resolver) checkGroup(next Map, touched map[string]bool) error {
 	if err := parseTouched(Group, kafka.InvalidConfig, next, touched); err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (r *Resolver) checkGroup(next map[string]string, touched map[string]bool) e
 	return nil
 }
 
-func (r *Resolver) groupNumber(b brokerSettings, next map[string]string, name string) int64 {
+func (r *Resolver) groupNumber(b brokerSettings, next Map, name string) int64 {
 	k, _ := Lookup(Group, name)
 	v, _ := b.resourceValue(k, next, FromGroup)
 	return v.Int64()
@@ -231,7 +231,7 @@ var matchAttributes = []string{"client_instance_id", "client_id", "client_softwa
 
 // checkClientMetrics judges a subscription. Kafka answers INVALID_REQUEST to a wrong key or interval and INVALID_CONFIG to
 // a wrong pattern.
-func checkClientMetrics(next map[string]string, touched map[string]bool) error {
+func checkClientMetrics(next Map, touched map[string]bool) error {
 	for _, name := range slices.Sorted(maps.Keys(touched)) {
 		k, ok := Lookup(ClientMetrics, name)
 		if !ok {

@@ -40,11 +40,11 @@ func (r *Resolver) DescribeClientMetrics(subscription string, names []string) []
 	return r.describeResource(ClientMetrics, r.stored(ClientMetricsResource, subscription), FromClientMetrics, names)
 }
 
-func (r *Resolver) describeResource(scope Scope, own map[string]string, source Source, names []string) []Described {
+func (r *Resolver) describeResource(scope Scope, own Stored, source Source, names []string) []Described {
 	b := brokerSettings{r, r.levels()}
 	var out []Described
 	for _, k := range Keys(scope) {
-		_, set := own[k.Name]
+		_, set := own.Get(k.Name)
 		if !wanted(names, k.Name) || k.Internal && !set {
 			continue
 		}
@@ -135,7 +135,7 @@ func (r *Resolver) DescribeBroker(names []string) []Described {
 			listed = append(listed, k.Name)
 		}
 	}
-	listed = sortedUnion(listed, slices.Collect(maps.Keys(own)), slices.Collect(maps.Keys(all)),
+	listed = sortedUnion(listed, keysOf(own), keysOf(all),
 		slices.Collect(maps.Keys(r.static.set)))
 	var out []Described
 	for _, name := range listed {
@@ -173,9 +173,9 @@ func (b brokerSettings) describeBrokerKey(name string) Described {
 // DescribeBrokerDefault describes the stored default of all brokers: only what is stored.
 func (r *Resolver) DescribeBrokerDefault(names []string) []Described {
 	all := r.stored(BrokerResource, "")
-	b := brokerSettings{r, []level{{FromDynamicDefault, func(key string) (string, bool) { v, ok := all[key]; return v, ok }}}}
+	b := brokerSettings{r, []level{{FromDynamicDefault, all.Get}}}
 	var out []Described
-	for _, name := range slices.Sorted(maps.Keys(all)) {
+	for _, name := range keysOf(all) {
 		if wanted(names, name) {
 			out = append(out, b.describeBrokerKey(name))
 		}
@@ -185,11 +185,11 @@ func (r *Resolver) DescribeBrokerDefault(names []string) []Described {
 
 // DescribeNewTopic gives what CreateTopics answers (KIP-525): every key with its effective value and source; values of the
 // topic itself as they were written.
-func (r *Resolver) DescribeNewTopic(own map[string]string) []Described {
+func (r *Resolver) DescribeNewTopic(own Stored) []Described {
 	b := brokerSettings{r, r.levels()}
 	var out []Described
 	for _, k := range Keys(Topic) {
-		raw, set := own[k.Name]
+		raw, set := own.Get(k.Name)
 		if k.Internal && !set {
 			continue
 		}
@@ -199,6 +199,14 @@ func (r *Resolver) DescribeNewTopic(own map[string]string) []Described {
 			d.Value = &raw
 		}
 		out = append(out, d)
+	}
+	return out
+}
+
+func keysOf(s Stored) []string {
+	var out []string
+	for k := range s.All() {
+		out = append(out, k)
 	}
 	return out
 }

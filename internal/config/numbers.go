@@ -72,10 +72,6 @@ func (s *Static) judgeNumbers() []error {
 			problems = append(problems, s.wrong(key, "%d is no codec; allowed: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd", c))
 		}
 	}
-	if b := s.Int64("moldau.memory.budget.bytes"); b > 0 && b < s.Int64("moldau.memory.reserved.bytes")*2 {
-		problems = append(problems, s.wrong("moldau.memory.budget.bytes",
-			"%d is below twice moldau.memory.reserved.bytes (%d)", b, s.Int64("moldau.memory.reserved.bytes")))
-	}
 	if s.IsSet("broker.session.timeout.ms") && s.IsSet("broker.heartbeat.interval.ms") &&
 		s.Int64("broker.heartbeat.interval.ms") >= s.Int64("broker.session.timeout.ms") {
 		problems = append(problems, s.wrong("broker.heartbeat.interval.ms", "%d is not below broker.session.timeout.ms (%d)",

@@ -1,6 +1,9 @@
 package config
 
 import (
+	"iter"
+	"maps"
+	"slices"
 	"strconv"
 
 	"moldau/internal/kafka"
@@ -40,21 +43,54 @@ func (s Source) String() string {
 		"DYNAMIC_GROUP_CONFIG"}[s]
 }
 
-// Lookup gives the stored dynamic configuration of one resource by key; nil when it has none. The map is only read, and
-// only during the call.
-type Values func(t ResourceType, name string) map[string]string
+// Stored is the dynamic configuration of one resource, as the metadata image holds it.
+type Stored interface {
+	Get(key string) (string, bool)
+	All() iter.Seq2[string, string]
+}
+
+// Dynamic finds the stored configuration of a resource; it gives nil (the interface, not a nil pointer in it) when there
+// is none.
+type Dynamic func(t ResourceType, name string) Stored
+
+// Map is a Stored in memory. A nil Map is empty.
+type Map map[string]string
+
+// Get gives the value of a key.
+func (m Map) Get(key string) (string, bool) { v, ok := m[key]; return v, ok }
+
+// All goes through keys and values by key.
+func (m Map) All() iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			if !yield(k, m[k]) {
+				return
+			}
+		}
+	}
+}
+
+// NothingStored is the Dynamic of a node that knows no metadata yet.
+func NothingStored(ResourceType, string) Stored { return nil }
 
 // Resolver answers what a key is worth, from the stored dynamic values over the static settings. It is immutable: make
 // a new one for each metadata image, it costs nothing.
 type Resolver struct {
-	static *Static
-	stored Values
-	node   string
+	static  *Static
+	dynamic Dynamic
+	node    string
 }
 
 // NewResolver makes the resolver of a node.
-func NewResolver(static *Static, node kafka.NodeID, stored Values) *Resolver {
-	return &Resolver{static: static, stored: stored, node: strconv.Itoa(int(node))}
+func NewResolver(static *Static, node kafka.NodeID, dynamic Dynamic) *Resolver {
+	return &Resolver{static: static, dynamic: dynamic, node: strconv.Itoa(int(node))}
+}
+
+func (r *Resolver) stored(t ResourceType, name string) Stored {
+	if s := r.dynamic(t, name); s != nil {
+		return s
+	}
+	return Map(nil)
 }
 
 // level is one source of broker values.
@@ -65,12 +101,9 @@ type level struct {
 
 // levels lists the sources of broker values, highest precedence first. The defaults come last.
 func (r *Resolver) levels() []level {
-	of := func(m map[string]string) func(string) (string, bool) {
-		return func(key string) (string, bool) { v, ok := m[key]; return v, ok }
-	}
 	return []level{
-		{FromDynamicBroker, of(r.stored(BrokerResource, r.node))},
-		{FromDynamicDefault, of(r.stored(BrokerResource, ""))},
+		{FromDynamicBroker, r.stored(BrokerResource, r.node).Get},
+		{FromDynamicDefault, r.stored(BrokerResource, "").Get},
 		{FromStatic, func(key string) (string, bool) { at, ok := r.static.set[key]; return at.Value, ok }},
 		{FromDefault, r.static.defaultText},
 	}
@@ -133,8 +166,8 @@ func (b brokerSettings) synonymValue(k *Key) (Value, Source, bool) {
 }
 
 // resourceValue gives the effective value of a key of a resource whose own settings are own.
-func (b brokerSettings) resourceValue(k *Key, own map[string]string, ownSource Source) (Value, Source) {
-	if raw, ok := own[k.Name]; ok {
+func (b brokerSettings) resourceValue(k *Key, own Stored, ownSource Source) (Value, Source) {
+	if raw, ok := own.Get(k.Name); ok {
 		if v, err := k.Parse(raw); err == nil {
 			return v, ownSource
 		}

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -164,7 +163,7 @@ func (r *Resolver) TopicDefaults() TopicSettings {
 	b := brokerSettings{r, r.levels()}
 	for _, k := range Keys(Topic) {
 		if set, ok := setters[k.Name]; ok {
-			v, _ := b.resourceValue(k, nil, FromTopic)
+			v, _ := b.resourceValue(k, Map(nil), FromTopic)
 			set(&t, v)
 		}
 	}
@@ -172,14 +171,14 @@ func (r *Resolver) TopicDefaults() TopicSettings {
 }
 
 // With lays a topic's own settings over t. A value that does not fit its key is passed over.
-func (t TopicSettings) With(own map[string]string) TopicSettings {
-	for _, name := range slices.Sorted(maps.Keys(own)) {
+func (t TopicSettings) With(own Stored) TopicSettings {
+	for name, raw := range own.All() {
 		k, ok := Lookup(Topic, name)
 		set, used := setters[name]
-		if !ok || !used || name == "segment.bytes" && own["internal.segment.bytes"] != "" {
+		if !ok || !used || name == "segment.bytes" && hasInternalSize(own) {
 			continue
 		}
-		if v, err := k.Parse(own[name]); err == nil {
+		if v, err := k.Parse(raw); err == nil {
 			set(&t, v)
 		}
 	}
@@ -189,4 +188,10 @@ func (t TopicSettings) With(own map[string]string) TopicSettings {
 // Topic gives the effective settings of one topic.
 func (r *Resolver) Topic(name string) TopicSettings {
 	return r.TopicDefaults().With(r.stored(TopicResource, name))
+}
+
+// hasInternalSize says whether the size that tests set goes before segment.bytes.
+func hasInternalSize(own Stored) bool {
+	_, ok := own.Get("internal.segment.bytes")
+	return ok
 }
