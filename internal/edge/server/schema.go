@@ -15,15 +15,17 @@ const (
 	neverNull     int16 = 1<<15 - 1
 )
 
-// node is one field: present in versions min to max (0: no upper bound).
+// node is one field.
 type node struct {
-	kind     kind
-	min, max int16
+	kind kind
+	// from is the first version with the field, until the first without it again; 0: no bound.
+	from, until int16
 	// n is the length of a fixed field, or the number of a tag.
 	n int
 	// null is the first version in which an array may be null.
 	null int16
-	// size is what the decoder allocates for one element of an array or for a nullable struct.
+	// size is what the decoder allocates for one element of an array, for a nullable struct, or for a string that it
+	// stores behind a pointer.
 	size uintptr
 	sub  []node
 }
@@ -79,7 +81,7 @@ type walker struct {
 func (w *walker) walk(nodes []node) {
 	for i := range nodes {
 		n := &nodes[i]
-		if w.version < n.min || n.max != 0 && w.version > n.max {
+		if w.version < n.from || n.until != 0 && w.version >= n.until {
 			continue
 		}
 		w.field(n)
@@ -94,6 +96,7 @@ func (w *walker) field(n *node) {
 	case kindFixed:
 		w.skip(n.n)
 	case kindString:
+		w.heap += int64(n.size)
 		w.skip(w.shortLength(w.compact))
 	case kindPlainString:
 		w.skip(w.shortLength(false))

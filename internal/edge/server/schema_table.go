@@ -12,12 +12,12 @@ import (
 var schemas = map[int16]schema{
 	// ProduceRequest
 	0: {flexible: 9, nodes: []node{
-		{kind: kindNullableString, min: 3},
+		{kind: kindNullableString, from: 3},
 		{kind: kindFixed, n: 2},
 		{kind: kindFixed, n: 4},
 		{kind: kindArray, size: unsafe.Sizeof(kmsg.ProduceRequestTopic{}), null: neverNull, sub: []node{
-			{kind: kindString, max: 12},
-			{kind: kindFixed, n: 16, min: 13},
+			{kind: kindString, until: 13},
+			{kind: kindFixed, n: 16, from: 13},
 			{kind: kindArray, size: unsafe.Sizeof(kmsg.ProduceRequestTopicPartition{}), null: neverNull, sub: []node{
 				{kind: kindFixed, n: 4},
 				{kind: kindNullableBytes},
@@ -29,22 +29,22 @@ var schemas = map[int16]schema{
 	}},
 	// FetchRequest
 	1: {flexible: 12, nodes: []node{
-		{kind: kindFixed, n: 4, max: 14},
+		{kind: kindFixed, n: 4, until: 15},
 		{kind: kindFixed, n: 4},
 		{kind: kindFixed, n: 4},
-		{kind: kindFixed, n: 4, min: 3},
-		{kind: kindFixed, n: 1, min: 4},
-		{kind: kindFixed, n: 4, min: 7},
-		{kind: kindFixed, n: 4, min: 7},
+		{kind: kindFixed, n: 4, from: 3},
+		{kind: kindFixed, n: 1, from: 4},
+		{kind: kindFixed, n: 4, from: 7},
+		{kind: kindFixed, n: 4, from: 7},
 		{kind: kindArray, size: unsafe.Sizeof(kmsg.FetchRequestTopic{}), null: neverNull, sub: []node{
-			{kind: kindString, max: 12},
-			{kind: kindFixed, n: 16, min: 13},
+			{kind: kindString, until: 13},
+			{kind: kindFixed, n: 16, from: 13},
 			{kind: kindArray, size: unsafe.Sizeof(kmsg.FetchRequestTopicPartition{}), null: neverNull, sub: []node{
 				{kind: kindFixed, n: 4},
-				{kind: kindFixed, n: 4, min: 9},
+				{kind: kindFixed, n: 4, from: 9},
 				{kind: kindFixed, n: 8},
-				{kind: kindFixed, n: 4, min: 12},
-				{kind: kindFixed, n: 8, min: 5},
+				{kind: kindFixed, n: 4, from: 12},
+				{kind: kindFixed, n: 8, from: 5},
 				{kind: kindFixed, n: 4},
 				{kind: kindTags, sub: []node{
 					{kind: kindTag, n: 0, sub: []node{
@@ -57,15 +57,15 @@ var schemas = map[int16]schema{
 			}},
 			{kind: kindTags},
 		}},
-		{kind: kindArray, size: unsafe.Sizeof(kmsg.FetchRequestForgottenTopic{}), null: neverNull, min: 7, sub: []node{
-			{kind: kindString, min: 7, max: 12},
-			{kind: kindFixed, n: 16, min: 13},
+		{kind: kindArray, size: unsafe.Sizeof(kmsg.FetchRequestForgottenTopic{}), null: neverNull, from: 7, sub: []node{
+			{kind: kindString, from: 7, until: 13},
+			{kind: kindFixed, n: 16, from: 13},
 			{kind: kindArray, size: unsafe.Sizeof(int32(0)), null: neverNull, sub: []node{
 				{kind: kindFixed, n: 4},
 			}},
 			{kind: kindTags},
 		}},
-		{kind: kindString, min: 11},
+		{kind: kindString, from: 11},
 		{kind: kindTags, sub: []node{
 			{kind: kindTag, n: 0, sub: []node{
 				{kind: kindNullableString},
@@ -80,43 +80,43 @@ var schemas = map[int16]schema{
 	// ListOffsetsRequest
 	2: {flexible: 6, nodes: []node{
 		{kind: kindFixed, n: 4},
-		{kind: kindFixed, n: 1, min: 2},
+		{kind: kindFixed, n: 1, from: 2},
 		{kind: kindArray, size: unsafe.Sizeof(kmsg.ListOffsetsRequestTopic{}), null: neverNull, sub: []node{
 			{kind: kindString},
 			{kind: kindArray, size: unsafe.Sizeof(kmsg.ListOffsetsRequestTopicPartition{}), null: neverNull, sub: []node{
 				{kind: kindFixed, n: 4},
-				{kind: kindFixed, n: 4, min: 4},
+				{kind: kindFixed, n: 4, from: 4},
 				{kind: kindFixed, n: 8},
-				{kind: kindFixed, n: 4, max: 0},
+				{kind: kindFixed, n: 4, until: 1},
 				{kind: kindTags},
 			}},
 			{kind: kindTags},
 		}},
-		{kind: kindFixed, n: 4, min: 10},
+		{kind: kindFixed, n: 4, from: 10},
 		{kind: kindTags},
 	}},
 	// MetadataRequest
 	3: {flexible: 9, nodes: []node{
 		{kind: kindArray, null: 1, size: unsafe.Sizeof(kmsg.MetadataRequestTopic{}), sub: []node{
-			{kind: kindFixed, n: 16, min: 10},
-			{kind: kindString, max: 10 - 1},
-			{kind: kindNullableString, min: 10 - 1 + 1},
+			{kind: kindFixed, n: 16, from: 10},
+			{kind: kindString, size: unsafe.Sizeof(""), until: 10},
+			{kind: kindNullableString, from: 10},
 			{kind: kindTags},
 		}},
-		{kind: kindFixed, n: 1, min: 4},
-		{kind: kindFixed, n: 1, min: 8, max: 10},
-		{kind: kindFixed, n: 1, min: 8},
+		{kind: kindFixed, n: 1, from: 4},
+		{kind: kindFixed, n: 1, from: 8, until: 11},
+		{kind: kindFixed, n: 1, from: 8},
 		{kind: kindTags},
 	}},
 	// LeaderAndISRRequest
 	4: {flexible: 4, nodes: []node{
 		{kind: kindFixed, n: 4},
-		{kind: kindFixed, n: 1, min: 7},
+		{kind: kindFixed, n: 1, from: 7},
 		{kind: kindFixed, n: 4},
-		{kind: kindFixed, n: 8, min: 2},
-		{kind: kindFixed, n: 1, min: 5},
-		{kind: kindArray, size: unsafe.Sizeof(kmsg.LeaderAndISRRequestTopicPartition{}), null: neverNull, max: 1, sub: []node{
-			{kind: kindString, max: 1},
+		{kind: kindFixed, n: 8, from: 2},
+		{kind: kindFixed, n: 1, from: 5},
+		{kind: kindArray, size: unsafe.Sizeof(kmsg.LeaderAndISRRequestTopicPartition{}), null: neverNull, until: 2, sub: []node{
+			{kind: kindString, until: 2},
 			{kind: kindFixed, n: 4},
 			{kind: kindFixed, n: 4},
 			{kind: kindFixed, n: 4},
@@ -128,21 +128,21 @@ var schemas = map[int16]schema{
 			{kind: kindArray, size: unsafe.Sizeof(int32(0)), null: neverNull, sub: []node{
 				{kind: kindFixed, n: 4},
 			}},
-			{kind: kindArray, size: unsafe.Sizeof(int32(0)), null: neverNull, min: 3, sub: []node{
+			{kind: kindArray, size: unsafe.Sizeof(int32(0)), null: neverNull, from: 3, sub: []node{
 				{kind: kindFixed, n: 4},
 			}},
-			{kind: kindArray, size: unsafe.Sizeof(int32(0)), null: neverNull, min: 3, sub: []node{
+			{kind: kindArray, size: unsafe.Sizeof(int32(0)), null: neverNull, from: 3, sub: []node{
 				{kind: kindFixed, n: 4},
 			}},
-			{kind: kindFixed, n: 1, min: 1},
-			{kind: kindFixed, n: 1, min: 6},
+			{kind: kindFixed, n: 1, from: 1},
+			{kind: kindFixed, n: 1, from: 6},
 			{kind: kindTags},
 		}},
-		{kind: kindArray, size: unsafe.Sizeof(kmsg.LeaderAndISRRequestTopicState{}), null: neverNull, min: 2, sub: []node{
+		{kind: kindArray, size: unsafe.Sizeof(kmsg.LeaderAndISRRequestTopicState{}), null: neverNull, from: 2, sub: []node{
 			{kind: kindString},
-			{kind: kindFixed, n: 16, min: 5},
+			{kind: kindFixed, n: 16, from: 5},
 			{kind: kindArray, size: unsafe.Sizeof(kmsg.LeaderAndISRRequestTopicPartition{}), null: neverNull, sub: []node{
-				{kind: kindString, max: 1},
+				{kind: kindString, until: 2},
 				{kind: kindFixed, n: 4},
 				{kind: kindFixed, n: 4},
 				{kind: kindFixed, n: 4},
@@ -154,14 +154,14 @@ var schemas = map[int16]schema{
 				{kind: kindArray, size: unsafe.Sizeof(int32(0)), null: neverNull, sub: []node{
 					{kind: kindFixed, n: 4},
 				}},
-				{kind: kindArray, size: unsafe.Sizeof(int32(0)), null: neverNull, min: 3, sub: []node{
+				{kind: kindArray, size: unsafe.Sizeof(int32(0)), null: neverNull, from: 3, sub: []node{
 					{kind: kindFixed, n: 4},
 				}},
-				{kind: kindArray, size: unsafe.Sizeof(int32(0)), null: neverNull, min: 3, sub: []node{
+				{kind: kindArray, size: unsafe.Sizeof(int32(0)), null: neverNull, from: 3, sub: []node{
 					{kind: kindFixed, n: 4},
 				}},
-				{kind: kindFixed, n: 1, min: 1},
-				{kind: kindFixed, n: 1, min: 6},
+				{kind: kindFixed, n: 1, from: 1},
+				{kind: kindFixed, n: 1, from: 6},
 				{kind: kindTags},
 			}},
 			{kind: kindTags},
@@ -178,16 +178,16 @@ var schemas = map[int16]schema{
 	5: {flexible: 2, nodes: []node{
 		{kind: kindFixed, n: 4},
 		{kind: kindFixed, n: 4},
-		{kind: kindFixed, n: 1, min: 4},
-		{kind: kindFixed, n: 8, min: 1},
-		{kind: kindFixed, n: 1, max: 2},
+		{kind: kindFixed, n: 1, from: 4},
+		{kind: kindFixed, n: 8, from: 1},
+		{kind: kindFixed, n: 1, until: 3},
 		{kind: kindArray, size: unsafe.Sizeof(kmsg.StopReplicaRequestTopic{}), null: neverNull, sub: []node{
 			{kind: kindString},
-			{kind: kindFixed, n: 4, max: 0},
-			{kind: kindArray, size: unsafe.Sizeof(int32(0)), null: neverNull, min: 1, max: 2, sub: []node{
+			{kind: kindFixed, n: 4, until: 1},
+			{kind: kindArray, size: unsafe.Sizeof(int32(0)), null: neverNull, from: 1, until: 3, sub: []node{
 				{kind: kindFixed, n: 4},
 			}},
-			{kind: kindArray, size: unsafe.Sizeof(kmsg.StopReplicaRequestTopicPartitionState{}), null: neverNull, min: 3, sub: []node{
+			{kind: kindArray, size: unsafe.Sizeof(kmsg.StopReplicaRequestTopicPartitionState{}), null: neverNull, from: 3, sub: []node{
 				{kind: kindFixed, n: 4},
 				{kind: kindFixed, n: 4},
 				{kind: kindFixed, n: 1},
@@ -200,11 +200,11 @@ var schemas = map[int16]schema{
 	// UpdateMetadataRequest
 	6: {flexible: 6, nodes: []node{
 		{kind: kindFixed, n: 4},
-		{kind: kindFixed, n: 1, min: 8},
+		{kind: kindFixed, n: 1, from: 8},
 		{kind: kindFixed, n: 4},
-		{kind: kindFixed, n: 8, min: 5},
-		{kind: kindArray, size: unsafe.Sizeof(kmsg.UpdateMetadataRequestTopicPartition{}), null: neverNull, max: 4, sub: []node{
-			{kind: kindString, max: 4},
+		{kind: kindFixed, n: 8, from: 5},
+		{kind: kindArray, size: unsafe.Sizeof(kmsg.UpdateMetadataRequestTopicPartition{}), null: neverNull, until: 5, sub: []node{
+			{kind: kindString, until: 5},
 			{kind: kindFixed, n: 4},
 			{kind: kindFixed, n: 4},
 			{kind: kindFixed, n: 4},
@@ -216,16 +216,16 @@ var schemas = map[int16]schema{
 			{kind: kindArray, size: unsafe.Sizeof(int32(0)), null: neverNull, sub: []node{
 				{kind: kindFixed, n: 4},
 			}},
-			{kind: kindArray, size: unsafe.Sizeof(int32(0)), null: neverNull, min: 4, sub: []node{
+			{kind: kindArray, size: unsafe.Sizeof(int32(0)), null: neverNull, from: 4, sub: []node{
 				{kind: kindFixed, n: 4},
 			}},
 			{kind: kindTags},
 		}},
-		{kind: kindArray, size: unsafe.Sizeof(kmsg.UpdateMetadataRequestTopicState{}), null: neverNull, min: 5, sub: []node{
+		{kind: kindArray, size: unsafe.Sizeof(kmsg.UpdateMetadataRequestTopicState{}), null: neverNull, from: 5, sub: []node{
 			{kind: kindString},
-			{kind: kindFixed, n: 16, min: 7},
+			{kind: kindFixed, n: 16, from: 7},
 			{kind: kindArray, size: unsafe.Sizeof(kmsg.UpdateMetadataRequestTopicPartition{}), null: neverNull, sub: []node{
-				{kind: kindString, max: 4},
+				{kind: kindString, until: 5},
 				{kind: kindFixed, n: 4},
 				{kind: kindFixed, n: 4},
 				{kind: kindFixed, n: 4},
@@ -237,7 +237,7 @@ var schemas = map[int16]schema{
 				{kind: kindArray, size: unsafe.Sizeof(int32(0)), null: neverNull, sub: []node{
 					{kind: kindFixed, n: 4},
 				}},
-				{kind: kindArray, size: unsafe.Sizeof(int32(0)), null: neverNull, min: 4, sub: []node{
+				{kind: kindArray, size: unsafe.Sizeof(int32(0)), null: neverNull, from: 4, sub: []node{
 					{kind: kindFixed, n: 4},
 				}},
 				{kind: kindTags},
@@ -246,16 +246,16 @@ var schemas = map[int16]schema{
 		}},
 		{kind: kindArray, size: unsafe.Sizeof(kmsg.UpdateMetadataRequestLiveBroker{}), null: neverNull, sub: []node{
 			{kind: kindFixed, n: 4},
-			{kind: kindString, max: 0},
-			{kind: kindFixed, n: 4, max: 0},
-			{kind: kindArray, size: unsafe.Sizeof(kmsg.UpdateMetadataRequestLiveBrokerEndpoint{}), null: neverNull, min: 1, sub: []node{
+			{kind: kindString, until: 1},
+			{kind: kindFixed, n: 4, until: 1},
+			{kind: kindArray, size: unsafe.Sizeof(kmsg.UpdateMetadataRequestLiveBrokerEndpoint{}), null: neverNull, from: 1, sub: []node{
 				{kind: kindFixed, n: 4},
 				{kind: kindString},
-				{kind: kindString, min: 3},
+				{kind: kindString, from: 3},
 				{kind: kindFixed, n: 2},
 				{kind: kindTags},
 			}},
-			{kind: kindNullableString, min: 2},
+			{kind: kindNullableString, from: 2},
 			{kind: kindTags},
 		}},
 		{kind: kindTags},
@@ -263,24 +263,24 @@ var schemas = map[int16]schema{
 	// ControlledShutdownRequest
 	7: {flexible: 3, nodes: []node{
 		{kind: kindFixed, n: 4},
-		{kind: kindFixed, n: 8, min: 2},
+		{kind: kindFixed, n: 8, from: 2},
 		{kind: kindTags},
 	}},
 	// OffsetCommitRequest
 	8: {flexible: 8, nodes: []node{
 		{kind: kindString},
-		{kind: kindFixed, n: 4, min: 1},
-		{kind: kindString, min: 1},
-		{kind: kindNullableString, min: 7},
-		{kind: kindFixed, n: 8, min: 2, max: 4},
+		{kind: kindFixed, n: 4, from: 1},
+		{kind: kindString, from: 1},
+		{kind: kindNullableString, from: 7},
+		{kind: kindFixed, n: 8, from: 2, until: 5},
 		{kind: kindArray, size: unsafe.Sizeof(kmsg.OffsetCommitRequestTopic{}), null: neverNull, sub: []node{
-			{kind: kindString, max: 9},
-			{kind: kindFixed, n: 16, min: 10},
+			{kind: kindString, until: 10},
+			{kind: kindFixed, n: 16, from: 10},
 			{kind: kindArray, size: unsafe.Sizeof(kmsg.OffsetCommitRequestTopicPartition{}), null: neverNull, sub: []node{
 				{kind: kindFixed, n: 4},
 				{kind: kindFixed, n: 8},
-				{kind: kindFixed, n: 8, min: 1, max: 1},
-				{kind: kindFixed, n: 4, min: 6},
+				{kind: kindFixed, n: 8, from: 1, until: 2},
+				{kind: kindFixed, n: 4, from: 6},
 				{kind: kindNullableString},
 				{kind: kindTags},
 			}},
@@ -290,21 +290,21 @@ var schemas = map[int16]schema{
 	}},
 	// OffsetFetchRequest
 	9: {flexible: 6, nodes: []node{
-		{kind: kindString, max: 7},
-		{kind: kindArray, null: 2, size: unsafe.Sizeof(kmsg.OffsetFetchRequestTopic{}), max: 7, sub: []node{
+		{kind: kindString, until: 8},
+		{kind: kindArray, null: 2, size: unsafe.Sizeof(kmsg.OffsetFetchRequestTopic{}), until: 8, sub: []node{
 			{kind: kindString},
 			{kind: kindArray, size: unsafe.Sizeof(int32(0)), null: neverNull, sub: []node{
 				{kind: kindFixed, n: 4},
 			}},
 			{kind: kindTags},
 		}},
-		{kind: kindArray, size: unsafe.Sizeof(kmsg.OffsetFetchRequestGroup{}), null: 0, min: 8, sub: []node{
+		{kind: kindArray, size: unsafe.Sizeof(kmsg.OffsetFetchRequestGroup{}), null: neverNull, from: 8, sub: []node{
 			{kind: kindString},
-			{kind: kindNullableString, min: 9},
-			{kind: kindFixed, n: 4, min: 9},
+			{kind: kindNullableString, from: 9},
+			{kind: kindFixed, n: 4, from: 9},
 			{kind: kindArray, null: 0, size: unsafe.Sizeof(kmsg.OffsetFetchRequestGroupTopic{}), sub: []node{
-				{kind: kindString, min: 8, max: 9},
-				{kind: kindFixed, n: 16, min: 10},
+				{kind: kindString, from: 8, until: 10},
+				{kind: kindFixed, n: 16, from: 10},
 				{kind: kindArray, size: unsafe.Sizeof(int32(0)), null: neverNull, sub: []node{
 					{kind: kindFixed, n: 4},
 				}},
@@ -312,14 +312,14 @@ var schemas = map[int16]schema{
 			}},
 			{kind: kindTags},
 		}},
-		{kind: kindFixed, n: 1, min: 7},
+		{kind: kindFixed, n: 1, from: 7},
 		{kind: kindTags},
 	}},
 	// FindCoordinatorRequest
 	10: {flexible: 3, nodes: []node{
-		{kind: kindString, max: 3},
-		{kind: kindFixed, n: 1, min: 1},
-		{kind: kindArray, size: unsafe.Sizeof(""), null: neverNull, min: 4, sub: []node{
+		{kind: kindString, until: 4},
+		{kind: kindFixed, n: 1, from: 1},
+		{kind: kindArray, size: unsafe.Sizeof(""), null: neverNull, from: 4, sub: []node{
 			{kind: kindString},
 		}},
 		{kind: kindTags},
@@ -328,16 +328,16 @@ var schemas = map[int16]schema{
 	11: {flexible: 6, nodes: []node{
 		{kind: kindString},
 		{kind: kindFixed, n: 4},
-		{kind: kindFixed, n: 4, min: 1},
+		{kind: kindFixed, n: 4, from: 1},
 		{kind: kindString},
-		{kind: kindNullableString, min: 5},
+		{kind: kindNullableString, from: 5},
 		{kind: kindString},
 		{kind: kindArray, size: unsafe.Sizeof(kmsg.JoinGroupRequestProtocol{}), null: neverNull, sub: []node{
 			{kind: kindString},
 			{kind: kindBytes},
 			{kind: kindTags},
 		}},
-		{kind: kindNullableString, min: 8},
+		{kind: kindNullableString, from: 8},
 		{kind: kindTags},
 	}},
 	// HeartbeatRequest
@@ -345,17 +345,17 @@ var schemas = map[int16]schema{
 		{kind: kindString},
 		{kind: kindFixed, n: 4},
 		{kind: kindString},
-		{kind: kindNullableString, min: 3},
+		{kind: kindNullableString, from: 3},
 		{kind: kindTags},
 	}},
 	// LeaveGroupRequest
 	13: {flexible: 4, nodes: []node{
 		{kind: kindString},
-		{kind: kindString, max: 2},
-		{kind: kindArray, size: unsafe.Sizeof(kmsg.LeaveGroupRequestMember{}), null: neverNull, min: 3, sub: []node{
+		{kind: kindString, until: 3},
+		{kind: kindArray, size: unsafe.Sizeof(kmsg.LeaveGroupRequestMember{}), null: neverNull, from: 3, sub: []node{
 			{kind: kindString},
 			{kind: kindNullableString},
-			{kind: kindNullableString, min: 5},
+			{kind: kindNullableString, from: 5},
 			{kind: kindTags},
 		}},
 		{kind: kindTags},
@@ -365,9 +365,9 @@ var schemas = map[int16]schema{
 		{kind: kindString},
 		{kind: kindFixed, n: 4},
 		{kind: kindString},
-		{kind: kindNullableString, min: 3},
-		{kind: kindNullableString, min: 5},
-		{kind: kindNullableString, min: 5},
+		{kind: kindNullableString, from: 3},
+		{kind: kindNullableString, from: 5},
+		{kind: kindNullableString, from: 5},
 		{kind: kindArray, size: unsafe.Sizeof(kmsg.SyncGroupRequestGroupAssignment{}), null: neverNull, sub: []node{
 			{kind: kindString},
 			{kind: kindBytes},
@@ -380,15 +380,15 @@ var schemas = map[int16]schema{
 		{kind: kindArray, size: unsafe.Sizeof(""), null: neverNull, sub: []node{
 			{kind: kindString},
 		}},
-		{kind: kindFixed, n: 1, min: 3},
+		{kind: kindFixed, n: 1, from: 3},
 		{kind: kindTags},
 	}},
 	// ListGroupsRequest
 	16: {flexible: 3, nodes: []node{
-		{kind: kindArray, size: unsafe.Sizeof(""), null: neverNull, min: 4, sub: []node{
+		{kind: kindArray, size: unsafe.Sizeof(""), null: neverNull, from: 4, sub: []node{
 			{kind: kindString},
 		}},
-		{kind: kindArray, size: unsafe.Sizeof(""), null: neverNull, min: 5, sub: []node{
+		{kind: kindArray, size: unsafe.Sizeof(""), null: neverNull, from: 5, sub: []node{
 			{kind: kindString},
 		}},
 		{kind: kindTags},
@@ -399,10 +399,10 @@ var schemas = map[int16]schema{
 	}},
 	// ApiVersionsRequest
 	18: {flexible: 3, nodes: []node{
-		{kind: kindString, min: 3},
-		{kind: kindString, min: 3},
-		{kind: kindNullableString, min: 5},
-		{kind: kindFixed, n: 4, min: 5},
+		{kind: kindString, from: 3},
+		{kind: kindString, from: 3},
+		{kind: kindNullableString, from: 5},
+		{kind: kindFixed, n: 4, from: 5},
 		{kind: kindTags},
 	}},
 	// CreateTopicsRequest
@@ -426,15 +426,15 @@ var schemas = map[int16]schema{
 			{kind: kindTags},
 		}},
 		{kind: kindFixed, n: 4},
-		{kind: kindFixed, n: 1, min: 1},
+		{kind: kindFixed, n: 1, from: 1},
 		{kind: kindTags},
 	}},
 	// DeleteTopicsRequest
 	20: {flexible: 4, nodes: []node{
-		{kind: kindArray, size: unsafe.Sizeof(""), null: neverNull, max: 5, sub: []node{
+		{kind: kindArray, size: unsafe.Sizeof(""), null: neverNull, until: 6, sub: []node{
 			{kind: kindString},
 		}},
-		{kind: kindArray, size: unsafe.Sizeof(kmsg.DeleteTopicsRequestTopic{}), null: neverNull, min: 6, sub: []node{
+		{kind: kindArray, size: unsafe.Sizeof(kmsg.DeleteTopicsRequestTopic{}), null: neverNull, from: 6, sub: []node{
 			{kind: kindNullableString},
 			{kind: kindFixed, n: 16},
 			{kind: kindTags},
@@ -460,18 +460,18 @@ var schemas = map[int16]schema{
 	22: {flexible: 2, nodes: []node{
 		{kind: kindNullableString},
 		{kind: kindFixed, n: 4},
-		{kind: kindFixed, n: 8, min: 3},
-		{kind: kindFixed, n: 2, min: 3},
+		{kind: kindFixed, n: 8, from: 3},
+		{kind: kindFixed, n: 2, from: 3},
 		{kind: kindTags},
 	}},
 	// OffsetForLeaderEpochRequest
 	23: {flexible: 4, nodes: []node{
-		{kind: kindFixed, n: 4, min: 3},
+		{kind: kindFixed, n: 4, from: 3},
 		{kind: kindArray, size: unsafe.Sizeof(kmsg.OffsetForLeaderEpochRequestTopic{}), null: neverNull, sub: []node{
 			{kind: kindString},
 			{kind: kindArray, size: unsafe.Sizeof(kmsg.OffsetForLeaderEpochRequestTopicPartition{}), null: neverNull, sub: []node{
 				{kind: kindFixed, n: 4},
-				{kind: kindFixed, n: 4, min: 2},
+				{kind: kindFixed, n: 4, from: 2},
 				{kind: kindFixed, n: 4},
 				{kind: kindTags},
 			}},
@@ -481,17 +481,17 @@ var schemas = map[int16]schema{
 	}},
 	// AddPartitionsToTxnRequest
 	24: {flexible: 3, nodes: []node{
-		{kind: kindString, max: 3},
-		{kind: kindFixed, n: 8, max: 3},
-		{kind: kindFixed, n: 2, max: 3},
-		{kind: kindArray, size: unsafe.Sizeof(kmsg.AddPartitionsToTxnRequestTopic{}), null: neverNull, max: 3, sub: []node{
+		{kind: kindString, until: 4},
+		{kind: kindFixed, n: 8, until: 4},
+		{kind: kindFixed, n: 2, until: 4},
+		{kind: kindArray, size: unsafe.Sizeof(kmsg.AddPartitionsToTxnRequestTopic{}), null: neverNull, until: 4, sub: []node{
 			{kind: kindString},
 			{kind: kindArray, size: unsafe.Sizeof(int32(0)), null: neverNull, sub: []node{
 				{kind: kindFixed, n: 4},
 			}},
 			{kind: kindTags},
 		}},
-		{kind: kindArray, size: unsafe.Sizeof(kmsg.AddPartitionsToTxnRequestTransaction{}), null: neverNull, min: 4, sub: []node{
+		{kind: kindArray, size: unsafe.Sizeof(kmsg.AddPartitionsToTxnRequestTransaction{}), null: neverNull, from: 4, sub: []node{
 			{kind: kindString},
 			{kind: kindFixed, n: 8},
 			{kind: kindFixed, n: 2},
@@ -537,7 +537,7 @@ var schemas = map[int16]schema{
 				{kind: kindTags},
 			}},
 			{kind: kindFixed, n: 4},
-			{kind: kindFixed, n: 1, min: 2},
+			{kind: kindFixed, n: 1, from: 2},
 			{kind: kindTags},
 		}},
 		{kind: kindTags},
@@ -548,16 +548,16 @@ var schemas = map[int16]schema{
 		{kind: kindString},
 		{kind: kindFixed, n: 8},
 		{kind: kindFixed, n: 2},
-		{kind: kindFixed, n: 4, min: 3},
-		{kind: kindString, min: 3},
-		{kind: kindNullableString, min: 3},
+		{kind: kindFixed, n: 4, from: 3},
+		{kind: kindString, from: 3},
+		{kind: kindNullableString, from: 3},
 		{kind: kindArray, size: unsafe.Sizeof(kmsg.TxnOffsetCommitRequestTopic{}), null: neverNull, sub: []node{
-			{kind: kindString, max: 5},
-			{kind: kindFixed, n: 16, min: 6},
+			{kind: kindString, until: 6},
+			{kind: kindFixed, n: 16, from: 6},
 			{kind: kindArray, size: unsafe.Sizeof(kmsg.TxnOffsetCommitRequestTopicPartition{}), null: neverNull, sub: []node{
 				{kind: kindFixed, n: 4},
 				{kind: kindFixed, n: 8},
-				{kind: kindFixed, n: 4, min: 2},
+				{kind: kindFixed, n: 4, from: 2},
 				{kind: kindNullableString},
 				{kind: kindTags},
 			}},
@@ -569,7 +569,7 @@ var schemas = map[int16]schema{
 	29: {flexible: 2, nodes: []node{
 		{kind: kindFixed, n: 1},
 		{kind: kindNullableString},
-		{kind: kindFixed, n: 1, min: 1},
+		{kind: kindFixed, n: 1, from: 1},
 		{kind: kindNullableString},
 		{kind: kindNullableString},
 		{kind: kindFixed, n: 1},
@@ -581,7 +581,7 @@ var schemas = map[int16]schema{
 		{kind: kindArray, size: unsafe.Sizeof(kmsg.CreateACLsRequestCreation{}), null: neverNull, sub: []node{
 			{kind: kindFixed, n: 1},
 			{kind: kindString},
-			{kind: kindFixed, n: 1, min: 1},
+			{kind: kindFixed, n: 1, from: 1},
 			{kind: kindString},
 			{kind: kindString},
 			{kind: kindFixed, n: 1},
@@ -595,7 +595,7 @@ var schemas = map[int16]schema{
 		{kind: kindArray, size: unsafe.Sizeof(kmsg.DeleteACLsRequestFilter{}), null: neverNull, sub: []node{
 			{kind: kindFixed, n: 1},
 			{kind: kindNullableString},
-			{kind: kindFixed, n: 1, min: 1},
+			{kind: kindFixed, n: 1, from: 1},
 			{kind: kindNullableString},
 			{kind: kindNullableString},
 			{kind: kindFixed, n: 1},
@@ -606,7 +606,7 @@ var schemas = map[int16]schema{
 	}},
 	// DescribeConfigsRequest
 	32: {flexible: 4, nodes: []node{
-		{kind: kindArray, size: unsafe.Sizeof(kmsg.DescribeConfigsRequestResource{}), null: 0, sub: []node{
+		{kind: kindArray, size: unsafe.Sizeof(kmsg.DescribeConfigsRequestResource{}), null: neverNull, sub: []node{
 			{kind: kindFixed, n: 1},
 			{kind: kindString},
 			{kind: kindArray, null: 0, size: unsafe.Sizeof(""), sub: []node{
@@ -614,8 +614,8 @@ var schemas = map[int16]schema{
 			}},
 			{kind: kindTags},
 		}},
-		{kind: kindFixed, n: 1, min: 1},
-		{kind: kindFixed, n: 1, min: 3},
+		{kind: kindFixed, n: 1, from: 1},
+		{kind: kindFixed, n: 1, from: 3},
 		{kind: kindTags},
 	}},
 	// AlterConfigsRequest
@@ -666,7 +666,7 @@ var schemas = map[int16]schema{
 	}},
 	// CreatePartitionsRequest
 	37: {flexible: 2, nodes: []node{
-		{kind: kindArray, size: unsafe.Sizeof(kmsg.CreatePartitionsRequestTopic{}), null: 0, sub: []node{
+		{kind: kindArray, size: unsafe.Sizeof(kmsg.CreatePartitionsRequestTopic{}), null: neverNull, sub: []node{
 			{kind: kindString},
 			{kind: kindFixed, n: 4},
 			{kind: kindArray, null: 0, size: unsafe.Sizeof(kmsg.CreatePartitionsRequestTopicAssignment{}), sub: []node{
@@ -683,8 +683,8 @@ var schemas = map[int16]schema{
 	}},
 	// CreateDelegationTokenRequest
 	38: {flexible: 2, nodes: []node{
-		{kind: kindNullableString, min: 3},
-		{kind: kindNullableString, min: 3},
+		{kind: kindNullableString, from: 3},
+		{kind: kindNullableString, from: 3},
 		{kind: kindArray, size: unsafe.Sizeof(kmsg.CreateDelegationTokenRequestRenewer{}), null: neverNull, sub: []node{
 			{kind: kindString},
 			{kind: kindString},
@@ -723,7 +723,7 @@ var schemas = map[int16]schema{
 	}},
 	// ElectLeadersRequest
 	43: {flexible: 2, nodes: []node{
-		{kind: kindFixed, n: 1, min: 1},
+		{kind: kindFixed, n: 1, from: 1},
 		{kind: kindArray, null: 0, size: unsafe.Sizeof(kmsg.ElectLeadersRequestTopic{}), sub: []node{
 			{kind: kindString},
 			{kind: kindArray, size: unsafe.Sizeof(int32(0)), null: neverNull, sub: []node{
@@ -753,10 +753,10 @@ var schemas = map[int16]schema{
 	// AlterPartitionAssignmentsRequest
 	45: {flexible: 0, nodes: []node{
 		{kind: kindFixed, n: 4},
-		{kind: kindFixed, n: 1, min: 1},
-		{kind: kindArray, size: unsafe.Sizeof(kmsg.AlterPartitionAssignmentsRequestTopic{}), null: 0, sub: []node{
+		{kind: kindFixed, n: 1, from: 1},
+		{kind: kindArray, size: unsafe.Sizeof(kmsg.AlterPartitionAssignmentsRequestTopic{}), null: neverNull, sub: []node{
 			{kind: kindString},
-			{kind: kindArray, size: unsafe.Sizeof(kmsg.AlterPartitionAssignmentsRequestTopicPartition{}), null: 0, sub: []node{
+			{kind: kindArray, size: unsafe.Sizeof(kmsg.AlterPartitionAssignmentsRequestTopicPartition{}), null: neverNull, sub: []node{
 				{kind: kindFixed, n: 4},
 				{kind: kindArray, null: 0, size: unsafe.Sizeof(int32(0)), sub: []node{
 					{kind: kindFixed, n: 4},
@@ -847,18 +847,18 @@ var schemas = map[int16]schema{
 	// VoteRequest
 	52: {flexible: 0, nodes: []node{
 		{kind: kindNullableString},
-		{kind: kindFixed, n: 4, min: 1},
+		{kind: kindFixed, n: 4, from: 1},
 		{kind: kindArray, size: unsafe.Sizeof(kmsg.VoteRequestTopic{}), null: neverNull, sub: []node{
 			{kind: kindString},
 			{kind: kindArray, size: unsafe.Sizeof(kmsg.VoteRequestTopicPartition{}), null: neverNull, sub: []node{
 				{kind: kindFixed, n: 4},
 				{kind: kindFixed, n: 4},
 				{kind: kindFixed, n: 4},
-				{kind: kindFixed, n: 16, min: 1},
-				{kind: kindFixed, n: 16, min: 1},
+				{kind: kindFixed, n: 16, from: 1},
+				{kind: kindFixed, n: 16, from: 1},
 				{kind: kindFixed, n: 4},
 				{kind: kindFixed, n: 8},
-				{kind: kindFixed, n: 1, min: 2},
+				{kind: kindFixed, n: 1, from: 2},
 				{kind: kindTags},
 			}},
 			{kind: kindTags},
@@ -868,19 +868,19 @@ var schemas = map[int16]schema{
 	// BeginQuorumEpochRequest
 	53: {flexible: 1, nodes: []node{
 		{kind: kindNullableString},
-		{kind: kindFixed, n: 4, min: 1},
+		{kind: kindFixed, n: 4, from: 1},
 		{kind: kindArray, size: unsafe.Sizeof(kmsg.BeginQuorumEpochRequestTopic{}), null: neverNull, sub: []node{
 			{kind: kindString},
 			{kind: kindArray, size: unsafe.Sizeof(kmsg.BeginQuorumEpochRequestTopicPartition{}), null: neverNull, sub: []node{
 				{kind: kindFixed, n: 4},
-				{kind: kindFixed, n: 16, min: 1},
+				{kind: kindFixed, n: 16, from: 1},
 				{kind: kindFixed, n: 4},
 				{kind: kindFixed, n: 4},
 				{kind: kindTags},
 			}},
 			{kind: kindTags},
 		}},
-		{kind: kindArray, size: unsafe.Sizeof(kmsg.BeginQuorumEpochRequestLeaderEndpoint{}), null: neverNull, min: 1, sub: []node{
+		{kind: kindArray, size: unsafe.Sizeof(kmsg.BeginQuorumEpochRequestLeaderEndpoint{}), null: neverNull, from: 1, sub: []node{
 			{kind: kindString},
 			{kind: kindString},
 			{kind: kindFixed, n: 2},
@@ -897,10 +897,10 @@ var schemas = map[int16]schema{
 				{kind: kindFixed, n: 4},
 				{kind: kindFixed, n: 4},
 				{kind: kindFixed, n: 4},
-				{kind: kindArray, size: unsafe.Sizeof(int32(0)), null: neverNull, max: 0, sub: []node{
+				{kind: kindArray, size: unsafe.Sizeof(int32(0)), null: neverNull, until: 1, sub: []node{
 					{kind: kindFixed, n: 4},
 				}},
-				{kind: kindArray, size: unsafe.Sizeof(kmsg.EndQuorumEpochRequestTopicPartitionPreferredCandidate{}), null: neverNull, min: 1, sub: []node{
+				{kind: kindArray, size: unsafe.Sizeof(kmsg.EndQuorumEpochRequestTopicPartitionPreferredCandidate{}), null: neverNull, from: 1, sub: []node{
 					{kind: kindFixed, n: 4},
 					{kind: kindFixed, n: 16},
 					{kind: kindTags},
@@ -909,7 +909,7 @@ var schemas = map[int16]schema{
 			}},
 			{kind: kindTags},
 		}},
-		{kind: kindArray, size: unsafe.Sizeof(kmsg.EndQuorumEpochRequestLeaderEndpoint{}), null: neverNull, min: 1, sub: []node{
+		{kind: kindArray, size: unsafe.Sizeof(kmsg.EndQuorumEpochRequestLeaderEndpoint{}), null: neverNull, from: 1, sub: []node{
 			{kind: kindString},
 			{kind: kindString},
 			{kind: kindFixed, n: 2},
@@ -934,20 +934,20 @@ var schemas = map[int16]schema{
 		{kind: kindFixed, n: 4},
 		{kind: kindFixed, n: 8},
 		{kind: kindArray, size: unsafe.Sizeof(kmsg.AlterPartitionRequestTopic{}), null: neverNull, sub: []node{
-			{kind: kindString, max: 1},
-			{kind: kindFixed, n: 16, min: 2},
+			{kind: kindString, until: 2},
+			{kind: kindFixed, n: 16, from: 2},
 			{kind: kindArray, size: unsafe.Sizeof(kmsg.AlterPartitionRequestTopicPartition{}), null: neverNull, sub: []node{
 				{kind: kindFixed, n: 4},
 				{kind: kindFixed, n: 4},
-				{kind: kindArray, size: unsafe.Sizeof(int32(0)), null: neverNull, max: 2, sub: []node{
+				{kind: kindArray, size: unsafe.Sizeof(int32(0)), null: neverNull, until: 3, sub: []node{
 					{kind: kindFixed, n: 4},
 				}},
-				{kind: kindArray, size: unsafe.Sizeof(kmsg.AlterPartitionRequestTopicPartitionNewEpochISR{}), null: neverNull, min: 3, sub: []node{
+				{kind: kindArray, size: unsafe.Sizeof(kmsg.AlterPartitionRequestTopicPartitionNewEpochISR{}), null: neverNull, from: 3, sub: []node{
 					{kind: kindFixed, n: 4},
 					{kind: kindFixed, n: 8},
 					{kind: kindTags},
 				}},
-				{kind: kindFixed, n: 1, min: 1},
+				{kind: kindFixed, n: 1, from: 1},
 				{kind: kindFixed, n: 4},
 				{kind: kindTags},
 			}},
@@ -961,11 +961,11 @@ var schemas = map[int16]schema{
 		{kind: kindArray, size: unsafe.Sizeof(kmsg.UpdateFeaturesRequestFeatureUpdate{}), null: neverNull, sub: []node{
 			{kind: kindString},
 			{kind: kindFixed, n: 2},
-			{kind: kindFixed, n: 1, max: 0},
-			{kind: kindFixed, n: 1, min: 1},
+			{kind: kindFixed, n: 1, until: 1},
+			{kind: kindFixed, n: 1, from: 1},
 			{kind: kindTags},
 		}},
-		{kind: kindFixed, n: 1, min: 1},
+		{kind: kindFixed, n: 1, from: 1},
 		{kind: kindTags},
 	}},
 	// EnvelopeRequest
@@ -1005,8 +1005,8 @@ var schemas = map[int16]schema{
 	// DescribeClusterRequest
 	60: {flexible: 0, nodes: []node{
 		{kind: kindFixed, n: 1},
-		{kind: kindFixed, n: 1, min: 1},
-		{kind: kindFixed, n: 1, min: 2},
+		{kind: kindFixed, n: 1, from: 1},
+		{kind: kindFixed, n: 1, from: 2},
 		{kind: kindTags},
 	}},
 	// DescribeProducersRequest
@@ -1039,11 +1039,11 @@ var schemas = map[int16]schema{
 			{kind: kindTags},
 		}},
 		{kind: kindNullableString},
-		{kind: kindFixed, n: 1, min: 1},
-		{kind: kindArray, size: unsafe.Sizeof([16]byte{}), null: neverNull, min: 2, sub: []node{
+		{kind: kindFixed, n: 1, from: 1},
+		{kind: kindArray, size: unsafe.Sizeof([16]byte{}), null: neverNull, from: 2, sub: []node{
 			{kind: kindFixed, n: 16},
 		}},
-		{kind: kindFixed, n: 8, min: 3},
+		{kind: kindFixed, n: 8, from: 3},
 		{kind: kindTags},
 	}},
 	// BrokerHeartbeatRequest
@@ -1086,8 +1086,8 @@ var schemas = map[int16]schema{
 		{kind: kindArray, size: unsafe.Sizeof(int64(0)), null: neverNull, sub: []node{
 			{kind: kindFixed, n: 8},
 		}},
-		{kind: kindFixed, n: 8, min: 1},
-		{kind: kindNullableString, min: 2},
+		{kind: kindFixed, n: 8, from: 1},
+		{kind: kindNullableString, from: 2},
 		{kind: kindTags},
 	}},
 	// AllocateProducerIDsRequest
@@ -1107,7 +1107,7 @@ var schemas = map[int16]schema{
 		{kind: kindArray, null: 0, size: unsafe.Sizeof(""), sub: []node{
 			{kind: kindString},
 		}},
-		{kind: kindNullableString, min: 1},
+		{kind: kindNullableString, from: 1},
 		{kind: kindNullableString},
 		{kind: kindArray, null: 0, size: unsafe.Sizeof(kmsg.ConsumerGroupHeartbeatRequestTopic{}), sub: []node{
 			{kind: kindFixed, n: 16},
@@ -1180,7 +1180,7 @@ var schemas = map[int16]schema{
 	}},
 	// ListConfigResourcesRequest
 	74: {flexible: 0, nodes: []node{
-		{kind: kindArray, size: unsafe.Sizeof(int8(0)), null: neverNull, min: 1, sub: []node{
+		{kind: kindArray, size: unsafe.Sizeof(int8(0)), null: neverNull, from: 1, sub: []node{
 			{kind: kindFixed, n: 1},
 		}},
 		{kind: kindTags},
@@ -1226,15 +1226,15 @@ var schemas = map[int16]schema{
 		{kind: kindFixed, n: 4},
 		{kind: kindFixed, n: 4},
 		{kind: kindFixed, n: 4},
-		{kind: kindFixed, n: 4, min: 1},
-		{kind: kindFixed, n: 4, min: 1},
-		{kind: kindFixed, n: 1, min: 2},
-		{kind: kindFixed, n: 1, min: 2},
+		{kind: kindFixed, n: 4, from: 1},
+		{kind: kindFixed, n: 4, from: 1},
+		{kind: kindFixed, n: 1, from: 2},
+		{kind: kindFixed, n: 1, from: 2},
 		{kind: kindArray, size: unsafe.Sizeof(kmsg.ShareFetchRequestTopic{}), null: neverNull, sub: []node{
 			{kind: kindFixed, n: 16},
 			{kind: kindArray, size: unsafe.Sizeof(kmsg.ShareFetchRequestTopicPartition{}), null: neverNull, sub: []node{
 				{kind: kindFixed, n: 4},
-				{kind: kindFixed, n: 4, max: 0},
+				{kind: kindFixed, n: 4, until: 1},
 				{kind: kindArray, size: unsafe.Sizeof(kmsg.ShareFetchRequestTopicPartitionAcknowledgementBatch{}), null: neverNull, sub: []node{
 					{kind: kindFixed, n: 8},
 					{kind: kindFixed, n: 8},
@@ -1261,7 +1261,7 @@ var schemas = map[int16]schema{
 		{kind: kindNullableString},
 		{kind: kindNullableString},
 		{kind: kindFixed, n: 4},
-		{kind: kindFixed, n: 1, min: 2},
+		{kind: kindFixed, n: 1, from: 2},
 		{kind: kindArray, size: unsafe.Sizeof(kmsg.ShareAcknowledgeRequestTopic{}), null: neverNull, sub: []node{
 			{kind: kindFixed, n: 16},
 			{kind: kindArray, size: unsafe.Sizeof(kmsg.ShareAcknowledgeRequestTopicPartition{}), null: neverNull, sub: []node{
@@ -1292,7 +1292,7 @@ var schemas = map[int16]schema{
 			{kind: kindFixed, n: 2},
 			{kind: kindTags},
 		}},
-		{kind: kindFixed, n: 1, min: 1},
+		{kind: kindFixed, n: 1, from: 1},
 		{kind: kindTags},
 	}},
 	// RemoveRaftVoterRequest
@@ -1358,7 +1358,7 @@ var schemas = map[int16]schema{
 				{kind: kindFixed, n: 4},
 				{kind: kindFixed, n: 4},
 				{kind: kindFixed, n: 8},
-				{kind: kindFixed, n: 4, min: 1},
+				{kind: kindFixed, n: 4, from: 1},
 				{kind: kindArray, size: unsafe.Sizeof(kmsg.WriteShareGroupStateRequestTopicPartitionStateBatch{}), null: neverNull, sub: []node{
 					{kind: kindFixed, n: 8},
 					{kind: kindFixed, n: 8},
@@ -1512,12 +1512,12 @@ var schemas = map[int16]schema{
 			{kind: kindString},
 		}},
 		{kind: kindFixed, n: 1},
-		{kind: kindFixed, n: 1, min: 1},
+		{kind: kindFixed, n: 1, from: 1},
 		{kind: kindTags},
 	}},
 	// DescribeShareGroupOffsetsRequest
 	90: {flexible: 0, nodes: []node{
-		{kind: kindArray, size: unsafe.Sizeof(kmsg.DescribeShareGroupOffsetsRequestGroup{}), null: 0, sub: []node{
+		{kind: kindArray, size: unsafe.Sizeof(kmsg.DescribeShareGroupOffsetsRequestGroup{}), null: neverNull, sub: []node{
 			{kind: kindString},
 			{kind: kindArray, null: 0, size: unsafe.Sizeof(kmsg.DescribeShareGroupOffsetsRequestGroupTopic{}), sub: []node{
 				{kind: kindString},

@@ -2,18 +2,20 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"go/ast"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
 // node is one node of the schema, printed as a composite literal of package server's node.
 type node struct {
-	kind     string
-	fields   []string // further "name: value" pairs
-	min, max string
-	sub      []node
+	kind        string
+	fields      []string // further "name: value" pairs
+	from, until int      // versions, until exclusive; 0: no bound
+	sub         []node
 }
 
 func (n node) write(b *bytes.Buffer) {
@@ -21,11 +23,11 @@ func (n node) write(b *bytes.Buffer) {
 	for _, f := range n.fields {
 		b.WriteString(", " + f)
 	}
-	if n.min != "" {
-		b.WriteString(", min: " + n.min)
+	if n.from > 0 {
+		fmt.Fprintf(b, ", from: %d", n.from)
 	}
-	if n.max != "" {
-		b.WriteString(", max: " + n.max)
+	if n.until > 0 {
+		fmt.Fprintf(b, ", until: %d", n.until)
 	}
 	if len(n.sub) > 0 {
 		b.WriteString(", sub: []node{\n")
@@ -103,50 +105,58 @@ func conditional(s *ast.IfStmt) ([]node, error) {
 		}
 		return []node{{kind: "kindNullableStruct", fields: []string{sizeof("kmsg." + typ[1])}, sub: inner}}, nil
 	}
-	low, high, err := versions(cond)
+	from, until, err := versions(cond)
 	if err != nil {
 		return nil, err
 	}
+	pointed := strings.Contains(src(s.Body), "new(string)")
 	for i := range inner {
-		if err := inner[i].limit(low, high); err != nil {
+		if err := inner[i].limit(from, until); err != nil {
 			return nil, err
+		}
+		if pointed && inner[i].kind == "kindString" {
+			inner[i].fields = append(inner[i].fields, sizeof("string"))
 		}
 	}
 	if s.Else == nil {
 		return inner, nil
 	}
 	other, err := convert(s.Else.(*ast.BlockStmt).List)
-	if err != nil || low != "" {
+	if err != nil || from != 0 {
 		return nil, fmt.Errorf("%w: %s (%v)", errUnknown, src(s), err)
 	}
 	for i := range other {
-		other[i].min = high + " + 1"
+		if err := other[i].limit(until, 0); err != nil {
+			return nil, err
+		}
 	}
 	return append(inner, other...), nil
 }
 
-func (n *node) limit(low, high string) error {
-	if n.min != "" || n.max != "" {
+func (n *node) limit(from, until int) error {
+	if n.from != 0 || n.until != 0 {
 		return fmt.Errorf("%w: nested version ranges", errUnknown)
 	}
-	n.min, n.max = low, high
+	n.from, n.until = from, until
 	return nil
 }
 
-func versions(cond string) (low, high string, err error) {
+// versions reads a condition on the version.
+func versions(cond string) (from, until int, err error) {
 	if m := sinceRange.FindStringSubmatch(cond); m != nil {
-		return m[1], "", nil
+		from, err = strconv.Atoi(m[1])
+		return from, 0, err
 	}
 	if m := betweenRange.FindStringSubmatch(cond); m != nil {
-		if m[1] == "0" {
-			m[1] = ""
-		}
-		return m[1], m[2], nil
+		from, err = strconv.Atoi(m[1])
+		until, err2 := strconv.Atoi(m[2])
+		return from, until + 1, errors.Join(err, err2)
 	}
 	if m := belowRange.FindStringSubmatch(cond); m != nil {
-		return "", m[1] + " - 1", nil
+		until, err = strconv.Atoi(m[1])
+		return 0, until, err
 	}
-	return "", "", fmt.Errorf("%w: condition %s", errUnknown, cond)
+	return 0, 0, fmt.Errorf("%w: condition %s", errUnknown, cond)
 }
 
 // reads maps the read of a value to its node. The first match wins.
@@ -179,7 +189,7 @@ func read(text string) (node, error) {
 
 var (
 	elements = regexp.MustCompile(`a = append\(a, make\(\[\](\S+), l\)\.\.\.\)`)
-	nullable = regexp.MustCompile(`if version < (\d+) \|\| l == 0 \{`)
+	nullable = regexp.MustCompile(`^if version < (\d+) \|\| l == 0 \{`)
 )
 
 // array recognises the block of one array: its length, the bound, the allocation and the loop over its elements.

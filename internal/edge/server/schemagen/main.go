@@ -19,7 +19,11 @@ import (
 const kmsgModule = "github.com/twmb/franz-go/pkg/kmsg"
 
 func main() {
-	if err := run("schema_table.go"); err != nil {
+	out := "schema_table.go"
+	if len(os.Args) > 1 {
+		out = os.Args[1]
+	}
+	if err := run(out); err != nil {
 		fmt.Fprintln(os.Stderr, "schemagen:", err)
 		os.Exit(1)
 	}
