@@ -1,0 +1,158 @@
+package log
+
+import (
+	"maps"
+	"path"
+
+	"moldau/internal/kafka"
+)
+
+// offsetFile is one of the directory's checkpoints: what the file holds or, while changed, should hold. Partitions that
+// are not open keep what was read.
+type offsetFile struct {
+	offsets map[kafka.TopicPartition]kafka.Offset
+	changed bool
+}
+
+func (f *offsetFile) set(tp kafka.TopicPartition, offset kafka.Offset) {
+	if old, ok := f.offsets[tp]; ok && old == offset {
+		return
+	}
+	f.offsets[tp] = offset
+	f.changed = true
+}
+
+func (f *offsetFile) remove(tp kafka.TopicPartition) {
+	if _, ok := f.offsets[tp]; ok {
+		delete(f.offsets, tp)
+		f.changed = true
+	}
+}
+
+func (d *Dir) readCheckpoints() error {
+	for name, f := range d.checkpoints() {
+		offsets, err := ReadCheckpoint(d.fs, path.Join(d.path, name))
+		if err != nil {
+			return err
+		}
+		f.offsets = offsets
+	}
+	return nil
+}
+
+func (d *Dir) checkpoints() map[string]*offsetFile {
+	return map[string]*offsetFile{
+		RecoveryPointCheckpoint: &d.recovery,
+		LogStartCheckpoint:      &d.starts,
+		HighWatermarkCheckpoint: &d.highWatermarks,
+	}
+}
+
+// write replaces a checkpoint file if it should change. The caller holds d.mu.
+func (d *Dir) write(name string, f *offsetFile) error {
+	if !f.changed {
+		return nil
+	}
+	if err := WriteCheckpoint(d.fs, path.Join(d.path, name), f.offsets); err != nil {
+		return storageError("checkpoint", err)
+	}
+	f.changed = false
+	return nil
+}
+
+// capture takes over what an open log is to be checkpointed with. The caller holds d.mu.
+func (d *Dir) capture(l *Log) {
+	if l.state != Live {
+		return
+	}
+	d.recovery.set(l.tp, l.RecoveryPoint())
+	if start := l.View().Start; start > l.firstOnDisk() {
+		d.starts.set(l.tp, start)
+	} else {
+		d.starts.remove(l.tp)
+	}
+}
+
+func (d *Dir) captureAll() {
+	for _, l := range d.logs { // the order does not show
+		d.capture(l)
+	}
+}
+
+// Checkpoint writes, durably, the recovery points and log starts of all open logs and the given high watermarks; each
+// file only if something changed. Partitions that are not named keep their high watermark.
+func (d *Dir) Checkpoint(highWatermarks map[kafka.TopicPartition]kafka.Offset) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.captureAll()
+	for tp, offset := range highWatermarks { // the order does not show
+		d.highWatermarks.set(tp, offset)
+	}
+	if err := d.write(RecoveryPointCheckpoint, &d.recovery); err != nil {
+		return err
+	}
+	if err := d.write(LogStartCheckpoint, &d.starts); err != nil {
+		return err
+	}
+	return d.write(HighWatermarkCheckpoint, &d.highWatermarks)
+}
+
+// HighWatermark gives the checkpointed high watermark of a partition; false when there is none.
+func (d *Dir) HighWatermark(tp kafka.TopicPartition) (kafka.Offset, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	offset, ok := d.highWatermarks.offsets[tp]
+	return offset, ok
+}
+
+// HighWatermarks gives a copy of all checkpointed high watermarks.
+func (d *Dir) HighWatermarks() map[kafka.TopicPartition]kafka.Offset {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return maps.Clone(d.highWatermarks.offsets)
+}
+
+// checkpointed gives what the files said of a partition: recovery point (0 when unknown), log start and high watermark
+// (NoOffset when unknown).
+func (d *Dir) checkpointed(tp kafka.TopicPartition) (recovery, start, highWatermark kafka.Offset) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	start, highWatermark = kafka.NoOffset, kafka.NoOffset
+	recovery = d.recovery.offsets[tp]
+	if x, ok := d.starts.offsets[tp]; ok {
+		start = x
+	}
+	if x, ok := d.highWatermarks.offsets[tp]; ok {
+		highWatermark = x
+	}
+	return recovery, start, highWatermark
+}
+
+// lowerRecoveryPoint sees to it that the checkpoint does not vouch for anything from end on.
+func (d *Dir) lowerRecoveryPoint(l *Log, end kafka.Offset) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l.state != Live || d.recovery.offsets[l.tp] <= end {
+		return nil
+	}
+	d.recovery.set(l.tp, end)
+	return d.write(RecoveryPointCheckpoint, &d.recovery)
+}
+
+// saveStart makes a log start of at least start durable for l, and that of every other log with it.
+func (d *Dir) saveStart(l *Log, start kafka.Offset) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l.state != Live || (!d.starts.changed && d.starts.offsets[l.tp] >= start) {
+		return nil
+	}
+	d.captureAll()
+	return d.write(LogStartCheckpoint, &d.starts)
+}
+
+// forget drops a partition from all checkpoints; they are written with the next Checkpoint.
+func (d *Dir) forget(tp kafka.TopicPartition) {
+	d.recovery.remove(tp)
+	d.starts.remove(tp)
+	d.highWatermarks.remove(tp)
+}

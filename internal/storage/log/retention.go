@@ -1,0 +1,119 @@
+package log
+
+import (
+	"slices"
+	"time"
+
+	"moldau/internal/kafka"
+)
+
+// Retained is what a Retain did.
+type Retained struct {
+	Segments int
+	Bytes    int64
+	Start    kafka.Offset // log start now
+}
+
+// Retain drops the segments that the configuration says must go, oldest first: below the log start; with the delete
+// policy also older than retention.ms (largest timestamp, the file's time if it has none) and what exceeds
+// retention.bytes. Only whole segments below the high watermark go. When all are due a new empty one is begun. The log
+// start moves at once; the files go by DeletePending.
+func (l *Log) Retain(highWatermark kafka.Offset, now time.Time) (Retained, error) {
+	if l.failed != nil {
+		return Retained{}, l.failed
+	}
+	v := l.View()
+	n, err := l.expired(v, highWatermark, now)
+	if err != nil {
+		return Retained{Start: v.Start}, storageError("retention", err)
+	}
+	if n == 0 {
+		return Retained{Start: v.Start}, nil
+	}
+	if n == len(v.segments) {
+		if err := l.Roll(now); err != nil {
+			return Retained{Start: v.Start}, err
+		}
+		v = l.View()
+	}
+	return l.dropFirst(v, n), nil
+}
+
+// dropFirst takes the first n segments out of the log.
+func (l *Log) dropFirst(v *View, n int) Retained {
+	next := *v
+	next.segments = v.segments[n:len(v.segments):len(v.segments)]
+	next.Start = max(v.Start, next.segments[0].base)
+	out := Retained{Segments: n, Start: next.Start}
+	for i := range n {
+		out.Bytes += v.segments[i].size
+	}
+	next.sealed -= out.Bytes
+	if e := l.epochs.TruncateStart(next.Start); !slices.Equal(e, l.epochs) {
+		l.setEpochs(e)
+	}
+	next.epochs = l.epochs
+	l.finished = false
+	l.trash.mu.Lock()
+	for i := range n {
+		l.trash.items = append(l.trash.items, discarded{segment: v.segments[i], end: v.endOf(i)})
+	}
+	l.trash.mu.Unlock()
+	l.view.Store(&next)
+	for i := range n {
+		v.segments[i].retire()
+	}
+	return out
+}
+
+// expired gives how many segments are due.
+func (l *Log) expired(v *View, highWatermark kafka.Offset, now time.Time) (int, error) {
+	c := l.Config()
+	b := l.dir.block()
+	defer l.dir.putBlock(b)
+	n := 0
+	for n < len(v.segments)-1 && v.endOf(n) <= min(v.Start, highWatermark) {
+		n++
+	}
+	if c.Delete && c.RetentionBytes >= 0 {
+		rest := v.Size() - c.RetentionBytes
+		for i := range n {
+			rest -= v.sizeOf(i)
+		}
+		for v.mayGo(n, highWatermark) && rest >= v.sizeOf(n) {
+			rest -= v.sizeOf(n)
+			n++
+		}
+	}
+	if c.Delete && c.RetentionMs >= 0 {
+		for v.mayGo(n, highWatermark) {
+			newest, err := v.ageTimestamp(n, b)
+			if err != nil {
+				return n, err
+			}
+			if now.UnixMilli()-newest <= c.RetentionMs {
+				break
+			}
+			n++
+		}
+	}
+	return n, nil
+}
+
+// mayGo says whether segment n exists, has records if it is the last, and lies below the high watermark.
+func (v *View) mayGo(n int, highWatermark kafka.Offset) bool {
+	if n >= len(v.segments) || v.endOf(n) > highWatermark {
+		return false
+	}
+	return n < len(v.segments)-1 || v.tail.size > 0
+}
+
+// ageTimestamp is the time in ms from which the age of segment i counts.
+func (v *View) ageTimestamp(i int, b *block) (int64, error) {
+	newest, err := v.largestTimestamp(i, b)
+	if err != nil || newest >= 0 {
+		return newest, err
+	}
+	info, err := v.log.dir.fs.Stat(v.segments[i].path(dataSuffix))
+	return info.ModTime.UnixMilli(), err
+}
