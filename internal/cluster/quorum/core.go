@@ -1,0 +1,282 @@
+package quorum
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"moldau/internal/invariant"
+	"moldau/internal/kafka"
+)
+
+// LogView is what the core asks about the local log. Answers are immediate and current: the pump has carried out every
+// earlier action.
+type LogView interface {
+	Start() kafka.Offset
+	End() kafka.Offset
+	// LastEpoch is the epoch of the last batch, of the snapshot that the empty log stands on, or 0.
+	LastEpoch() kafka.LeaderEpoch
+	// EndOffsetFor gives the largest known epoch that is not above the asked one and the offset where it ends. An epoch
+	// above all gives the log's end and last epoch.
+	EndOffsetFor(kafka.LeaderEpoch) OffsetAndEpoch
+	// Snapshots lists the complete snapshots in ascending order, without the 0-0 checkpoint.
+	Snapshots() []OffsetAndEpoch
+}
+
+// Event is what happens to a replica: Started, Ticked, Arrived, Lost, Appended, AppendFailed, Truncated, Flushed,
+// SnapshotLoaded, ResignAsked or ShutdownAsked.
+type Event interface{ isEvent() }
+
+// Started is the first event, given once, after Load.
+type Started struct{ Election ElectionState }
+
+// Ticked says that time has passed; it may come at any time, and should come at the core's deadline.
+type Ticked struct{}
+
+// Arrived brings a request from a peer, or the answer to a request of ours.
+type Arrived struct{ Message Message }
+
+// Lost says that a request of ours will not be answered.
+type Lost struct{ Request uint64 }
+
+// Appended says that the log has grown, by an Append action or by a proposal of the controller. Controls are the control
+// records among what was appended.
+type Appended struct{ Controls []ControlRecord }
+
+// AppendFailed says that an Append action could not be carried out for want of space; nothing was appended.
+type AppendFailed struct{}
+
+// Truncated says that a Truncate action was carried out.
+type Truncated struct{}
+
+// Flushed says that the log is durable up to End.
+type Flushed struct{ End kafka.Offset }
+
+// SnapshotLoaded says that a downloaded snapshot has replaced the log. Controls are its voters and kraft.version.
+type SnapshotLoaded struct {
+	Snapshot OffsetAndEpoch
+	Controls []ControlRecord
+}
+
+// ResignAsked makes a leader step down: its controller failed.
+type ResignAsked struct{}
+
+// ShutdownAsked makes the replica hand over and fall silent.
+type ShutdownAsked struct{}
+
+func (Started) isEvent()        {}
+func (Ticked) isEvent()         {}
+func (Arrived) isEvent()        {}
+func (Lost) isEvent()           {}
+func (Appended) isEvent()       {}
+func (AppendFailed) isEvent()   {}
+func (Truncated) isEvent()      {}
+func (Flushed) isEvent()        {}
+func (SnapshotLoaded) isEvent() {}
+func (ResignAsked) isEvent()    {}
+func (ShutdownAsked) isEvent()  {}
+
+// Actions are what a step asks for, to be carried out in the order of the fields.
+type Actions struct {
+	// Persist must be durable before anything below happens.
+	Persist *ElectionState
+	// Truncate, when not nil, cuts the log: the leader's parts from it there.
+	Truncate *kafka.Offset
+	// Control is a control batch that the leader appends at the log's end, in Epoch.
+	Control []ControlBody
+	// Fetched are batches from the leader to append as they are. The pump checks them first.
+	Fetched []byte
+	// Piece is a piece of a snapshot to keep.
+	Piece *SnapshotPiece
+	// Epoch is the epoch of Control and of Fetched.
+	Epoch kafka.LeaderEpoch
+	// Send leaves at once; SendSynced when everything the log holds now is durable.
+	Send       []Message
+	SendSynced []Message
+	// Fatal, when not nil, is a state of affairs that a replica must not live on with: the node stops.
+	Fatal error
+}
+
+// SnapshotPiece are bytes of a snapshot that is being downloaded.
+type SnapshotPiece struct {
+	Snapshot OffsetAndEpoch
+	Position int64
+	Size     int64 // of the whole file; the piece that reaches it completes the snapshot
+	Bytes    []byte
+}
+
+// Core is one replica's state of the KRaft protocol. It is deterministic: the same events at the same times with the
+// same random source give the same actions.
+type Core struct {
+	config Config
+	log    LogView
+	rnd    *rand.Rand
+	voters *VoterHistory
+
+	role  Role
+	epoch kafka.LeaderEpoch
+	// leader of the epoch as far as known, with its endpoints (empty while only the id is known).
+	leader          kafka.NodeID
+	leaderEndpoints []Endpoint
+	// voted is whom this replica gave its vote of the epoch.
+	voted ReplicaKey
+	// highWatermark is NoOffset until known; durable is the end of what the local disk holds for certain.
+	highWatermark kafka.Offset
+	durable       kafka.Offset
+	// electionAt ends the election timer of Unattached, Prospective, Candidate and Resigned.
+	electionAt time.Time
+	ballot     *ballot    // Prospective and Candidate
+	leading    *leading   // Leader
+	following  *following // Follower
+	resigning  *resigning // Resigned
+
+	links       links
+	nextRequest uint64
+	parked      []parkedFetch // of a leader; answered with an error when it leads no more
+	shutdown    bool          // the replica stops: it hands over and refuses to serve
+	persisted   election
+	wake        time.Time // earliest time at which a tick matters
+	out         Actions
+}
+
+// NewCore makes a replica that has not started.
+func NewCore(c Config, log LogView, voters *VoterHistory, rnd *rand.Rand) *Core {
+	return &Core{config: c.withDefaults(), log: log, rnd: rnd, voters: voters, leader: kafka.NoNode, voted: NoReplica,
+		highWatermark: kafka.NoOffset}
+}
+
+// Step takes one event and gives what is to be done about it.
+func (c *Core) Step(now time.Time, e Event) Actions {
+	c.out = Actions{}
+	switch e := e.(type) {
+	case Started:
+		c.start(now, e.Election)
+	case Arrived:
+		c.arrived(now, e.Message)
+	case Lost:
+		c.lost(now, e.Request)
+	case Appended:
+		c.appended(now, e.Controls)
+	case AppendFailed:
+		c.resign(now)
+	case Truncated:
+		c.truncated()
+	case Flushed:
+		c.flushed(now, e.End)
+	case SnapshotLoaded:
+		c.snapshotLoaded(now, e)
+	case ResignAsked:
+		c.resign(now)
+	case ShutdownAsked:
+		c.shutdown = true
+		c.resign(now)
+	}
+	c.poll(now)
+	c.failParked()
+	if s := c.election(); s.election() != c.persisted {
+		c.out.Persist = &s
+		c.persisted = s.election()
+	}
+	c.out.Epoch = c.epoch
+	return c.out
+}
+
+// Deadline is when the next Ticked is due; the zero time: only an event can change anything.
+func (c *Core) Deadline() time.Time { return c.wake }
+
+// election is what must be on disk now. Prospective and Resigned are not states of the disk: the first keeps the vote and
+// leader it found, the second is the leader that it was.
+func (c *Core) election() ElectionState {
+	s := ElectionState{Epoch: c.epoch, Leader: c.leader, Voted: c.voted, Voters: c.voters.Latest().ids(),
+		KRaftVersion: c.voters.KRaftVersion()}
+	if s.KRaftVersion == 0 {
+		s.Voted.Directory = kafka.UUID{}
+	}
+	return s
+}
+
+// isVoter says whether this replica is in the voter set in force and may vote at all.
+func (c *Core) isVoter() bool { return c.config.CanVote && c.voters.Latest().Contains(c.config.Self) }
+
+// others are the voters without this node.
+func (c *Core) others() VoterSet { return c.voters.Latest().Without(c.config.Self.ID) }
+
+// position is the end of the local log as votes compare it.
+func (c *Core) position() OffsetAndEpoch {
+	return OffsetAndEpoch{Offset: c.log.End(), Epoch: c.log.LastEpoch()}
+}
+
+// start takes up where the last run ended.
+func (c *Core) start(now time.Time, s ElectionState) {
+	c.persisted = s.election()
+	c.epoch, c.leader, c.voted = s.Epoch, s.Leader, s.Voted
+	c.durable = c.log.End()
+	last := c.log.LastEpoch()
+	switch {
+	case s.Epoch < last:
+		// The log knows a later epoch than the file: the vote in it, if any, is not known.
+		c.toUnattached(now, last, kafka.NoNode)
+	case s.Leader == c.config.Self.ID:
+		// What this node led and did not write to disk is lost: it must not lead the same epoch again.
+		c.toResigned(now)
+	case s.Voted.ID == c.config.Self.ID && s.Voted.matches(c.config.Self):
+		c.toCandidate(now, s.Epoch)
+	case s.Leader != kafka.NoNode && c.endpointsOf(s.Leader) != nil:
+		c.toFollower(now, s.Epoch, s.Leader, c.endpointsOf(s.Leader))
+	default:
+		c.toUnattached(now, s.Epoch, s.Leader)
+	}
+	if c.isVoter() && c.voters.Latest().IsOnly(c.config.Self) && c.role != Leader {
+		c.toProspective(now)
+	}
+}
+
+func (c *Core) endpointsOf(id kafka.NodeID) []Endpoint {
+	v, _ := c.voters.Latest().Find(id)
+	if _, ok := endpoint(c.config.listener(), v.Endpoints); !ok {
+		return nil
+	}
+	return v.Endpoints
+}
+
+// appended takes note of a longer log: control records count from now on, and parked fetches can be answered.
+func (c *Core) appended(now time.Time, controls []ControlRecord) {
+	c.voters.apply(controls)
+	switch c.role {
+	case Leader:
+		c.raiseHighWatermark(now)
+		c.answerParked(now)
+	case Follower:
+		c.caughtUpWith()
+	}
+}
+
+func (c *Core) flushed(now time.Time, end kafka.Offset) {
+	invariant.Check(end <= c.log.End(), "flushed to %d, log ends at %d", end, c.log.End())
+	c.durable = max(c.durable, end)
+	if c.role == Leader {
+		c.raiseHighWatermark(now)
+	}
+}
+
+// setHighWatermark raises it; it never falls within a run.
+func (c *Core) setHighWatermark(o kafka.Offset) bool {
+	if o <= c.highWatermark {
+		return false
+	}
+	invariant.Check(o <= c.log.End(), "high watermark %d above the log's end %d", o, c.log.End())
+	c.highWatermark = o
+	return true
+}
+
+// wakeAt remembers the earliest time at which something is due.
+func (c *Core) wakeAt(t time.Time) {
+	if c.wake.IsZero() || t.Before(c.wake) {
+		c.wake = t
+	}
+}
+
+// electionTimer draws the time to stand for election: uniform in [timeout, 2 timeouts).
+func (c *Core) electionTimer(now time.Time) time.Time {
+	t := c.config.ElectionTimeout
+	return now.Add(t + time.Duration(c.rnd.Int64N(int64(t))))
+}
