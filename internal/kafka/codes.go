@@ -9,7 +9,7 @@ const (
 	UnknownTopicOrPartition                Code = 3
 	InvalidFetchSize                       Code = 4
 	LeaderNotAvailable                     Code = 5
-	NotLeaderForPartition                  Code = 6
+	NotLeaderOrFollower                    Code = 6
 	RequestTimedOut                        Code = 7
 	BrokerNotAvailable                     Code = 8
 	ReplicaNotAvailable                    Code = 9
@@ -151,7 +151,7 @@ var codes = map[Code]codeRow{
 	UnknownTopicOrPartition:                {"UNKNOWN_TOPIC_OR_PARTITION", true},
 	InvalidFetchSize:                       {"INVALID_FETCH_SIZE", false},
 	LeaderNotAvailable:                     {"LEADER_NOT_AVAILABLE", true},
-	NotLeaderForPartition:                  {"NOT_LEADER_FOR_PARTITION", true},
+	NotLeaderOrFollower:                    {"NOT_LEADER_OR_FOLLOWER", true},
 	RequestTimedOut:                        {"REQUEST_TIMED_OUT", true},
 	BrokerNotAvailable:                     {"BROKER_NOT_AVAILABLE", true},
 	ReplicaNotAvailable:                    {"REPLICA_NOT_AVAILABLE", true},

@@ -1,0 +1,51 @@
+package replica
+
+import (
+	"time"
+
+	"moldau/internal/storage/log"
+)
+
+// wantsFlush says whether what was appended asks for a sync: always under moldau.flush=ack, else when flush.messages or
+// flush.ms say so.
+func (p *Partition) wantsFlush(now time.Time) bool {
+	v, c := p.log.View(), p.log.Config()
+	if v.End <= v.Durable {
+		return false
+	}
+	if !c.FlushAsync || int64(v.End-v.Durable) >= c.FlushMessages {
+		return true
+	}
+	return !p.flushFrom.IsZero() && now.Sub(p.flushFrom).Milliseconds() >= c.FlushMs
+}
+
+// BeginFlush takes what is to be synced. The caller syncs the token without holding any lock and then calls Flushed.
+func (p *Partition) BeginFlush() log.FlushToken {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.log == nil || p.role == Offline || p.role == Gone {
+		return log.FlushToken{}
+	}
+	return p.log.Dirty()
+}
+
+// Flushed tells that t was synced (err nil) or could not be. A failed sync is final for the whole log directory: the host
+// hears of it, and this replica goes offline with it.
+func (p *Partition) Flushed(now time.Time, t log.FlushToken, err error) Effects {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := Effects{p: p}
+	if p.log == nil || p.role == Offline || p.role == Gone {
+		return e
+	}
+	if err != nil {
+		e.failure = err
+		return e
+	}
+	p.log.MarkDurable(t)
+	if v := p.log.View(); v.Durable >= v.End {
+		p.flushFrom = time.Time{}
+	}
+	p.settle(now, &e)
+	return e
+}

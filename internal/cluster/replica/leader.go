@@ -1,0 +1,189 @@
+package replica
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"moldau/internal/kafka"
+)
+
+// progress is what a leader knows of one follower. Its lock is taken last and never held during I/O, so that a follower's
+// fetch never waits for an append.
+type progress struct {
+	mu           sync.Mutex
+	end          kafka.Offset // what the follower has, and, as it syncs before it fetches again, has on its disk
+	start        kafka.Offset
+	epoch        kafka.BrokerEpoch // of the fetching incarnation, -1 unknown
+	caughtUp     time.Time         // last moment at which it was known to have everything
+	lastFetch    time.Time
+	endAtFetch   kafka.Offset // the leader's end at its last fetch
+	lagAccounted bool
+}
+
+// ISRProposal is a change of the in-sync set that the leader asks the controller for (AlterPartition).
+type ISRProposal struct {
+	Partition      kafka.TopicPartition
+	TopicID        kafka.UUID
+	LeaderEpoch    kafka.LeaderEpoch
+	PartitionEpoch kafka.PartitionEpoch
+	ISR            []ISRMember
+	// Recovered ends the recovery state that an unclean election left.
+	Recovered bool
+}
+
+// ISRMember is a broker with the epoch of the incarnation that fetched (KIP-903), -1 when unknown.
+type ISRMember struct {
+	Broker kafka.NodeID
+	Epoch  kafka.BrokerEpoch
+}
+
+// trackRemotes keeps progress for exactly the other replicas. The caller holds p.mu.
+func (p *Partition) trackRemotes(now time.Time) {
+	next := make(map[kafka.NodeID]*progress, len(p.replicas))
+	for _, id := range p.replicas {
+		if id == p.self {
+			continue
+		}
+		if r := p.remotes[id]; r != nil {
+			next[id] = r
+			continue
+		}
+		// A new leader gives everybody a full lag time before it judges them.
+		next[id] = &progress{end: kafka.NoOffset, start: kafka.NoOffset, epoch: -1, caughtUp: now}
+	}
+	if len(next) == 0 {
+		next = nil
+	}
+	p.remotes = next
+}
+
+// raiseHighWatermark moves the high watermark to the least position over the maximal in-sync set: what the image says
+// and what is proposed. It never falls during a term and stands still while the set is below min.insync.replicas, since
+// what only few have could still be lost (KIP-966).
+func (p *Partition) raiseHighWatermark(time.Time) {
+	if len(p.isr) < p.minISR() {
+		return
+	}
+	least := p.ackable()
+	for _, set := range [][]kafka.NodeID{p.isr, p.proposed} {
+		for _, id := range set {
+			if r := p.remotes[id]; r != nil {
+				r.mu.Lock()
+				least = min(least, r.end)
+				r.mu.Unlock()
+			}
+		}
+	}
+	p.highWatermark = max(p.highWatermark, least)
+}
+
+// FollowerFetch is a follower's fetch, which says what it has.
+type FollowerFetch struct {
+	Replica kafka.NodeID
+	Epoch   kafka.BrokerEpoch
+	Offset  kafka.Offset
+	Start   kafka.Offset
+}
+
+// Fetched records a follower's position after its fetch was found valid: it may raise the high watermark and let the
+// follower into the in-sync set. lag is replica.lag.time.max.ms; eligible as in Assignment.
+func (p *Partition) Fetched(now time.Time, f FollowerFetch, eligible func(kafka.NodeID) (kafka.BrokerEpoch, bool)) Effects {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := Effects{p: p}
+	if p.role != Leader {
+		return e
+	}
+	r := p.remotes[f.Replica]
+	if r == nil {
+		return e
+	}
+	end := p.log.View().End
+	r.mu.Lock()
+	switch {
+	case f.Offset >= end:
+		r.caughtUp = now
+	case f.Offset >= r.endAtFetch && r.lagAccounted:
+		r.caughtUp = r.lastFetch
+	}
+	r.end, r.start, r.epoch = f.Offset, f.Start, f.Epoch
+	r.lastFetch, r.endAtFetch, r.lagAccounted = now, end, true
+	r.mu.Unlock()
+	e.isr = p.expand(f.Replica, r, eligible)
+	p.settle(now, &e)
+	return e
+}
+
+// expand proposes a follower for the in-sync set once it has everything up to the high watermark and the start of this
+// leader's epoch, and the controller would take this incarnation of it.
+func (p *Partition) expand(id kafka.NodeID, r *progress, eligible func(kafka.NodeID) (kafka.BrokerEpoch, bool)) *ISRProposal {
+	if p.proposed != nil || slices.Contains(p.isr, id) || r.end < p.highWatermark || r.end < p.epochStart {
+		return nil
+	}
+	if eligible == nil {
+		return nil
+	}
+	epoch, ok := eligible(id)
+	if !ok || (r.epoch != -1 && r.epoch != epoch) {
+		return nil
+	}
+	return p.propose(append(slices.Clone(p.isr), id))
+}
+
+// propose marks a set as in flight. Until it is decided its additions hold back the high watermark, and its removals
+// still count.
+func (p *Partition) propose(isr []kafka.NodeID) *ISRProposal {
+	p.proposed = isr
+	out := &ISRProposal{Partition: p.tp, TopicID: p.topicID, LeaderEpoch: p.leaderEpoch, PartitionEpoch: p.partitionEpoch}
+	for _, id := range isr {
+		m := ISRMember{Broker: id, Epoch: -1}
+		if r := p.remotes[id]; r != nil {
+			m.Epoch = r.epoch
+		}
+		out.ISR = append(out.ISR, m)
+	}
+	return out
+}
+
+// ISRDecided ends a proposal. The new set comes with the image; an error that is not final leaves the set as it was, so
+// that it can be proposed again.
+func (p *Partition) ISRDecided(now time.Time) Effects {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := Effects{p: p}
+	p.proposed = nil
+	if p.role == Leader {
+		p.settle(now, &e)
+	}
+	return e
+}
+
+// Tick is called now and then: it proposes to remove followers that were behind for longer than lag
+// (replica.lag.time.max.ms) and asks for a flush when flush.ms has passed.
+func (p *Partition) Tick(now time.Time, lag time.Duration) Effects {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := Effects{p: p}
+	if p.log == nil || p.role == Offline || p.role == Gone {
+		return e
+	}
+	e.flush = p.wantsFlush(now)
+	if p.role != Leader || p.proposed != nil || len(p.isr) <= 1 {
+		return e
+	}
+	end := p.log.View().End
+	keep := slices.DeleteFunc(slices.Clone(p.isr), func(id kafka.NodeID) bool {
+		r := p.remotes[id]
+		if r == nil {
+			return false
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.end != end && now.Sub(r.caughtUp) > lag
+	})
+	if len(keep) < len(p.isr) {
+		e.isr = p.propose(keep)
+	}
+	return e
+}

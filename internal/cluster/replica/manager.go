@@ -1,0 +1,404 @@
+package replica
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"moldau/internal/cluster/metadata"
+	"moldau/internal/kafka"
+	"moldau/internal/storage/log"
+)
+
+// ManagerOptions are what a Manager depends on.
+type ManagerOptions struct {
+	Self kafka.NodeID
+	// Dirs are the log directories that opened, in the order of the configuration.
+	Dirs []*log.Dir
+	// OfflineDirs is the number of configured directories that could not be opened: while there is one, a replica that
+	// is not found may be in it and is never created anew.
+	OfflineDirs int
+	Limits      Limits
+	// Config resolves a topic's configuration.
+	Config func(image *metadata.Image, topic string) *log.Config
+	// NewUUID draws the unique ids of directories that are put aside.
+	NewUUID func() kafka.UUID
+	// Rotten is told of stored batches whose checksum is wrong.
+	Rotten func(tp kafka.TopicPartition, from kafka.Offset)
+}
+
+// Manager owns the replicas of one node: it makes what the metadata image says true in the log directories. Looking
+// partitions up takes a read lock only.
+type Manager struct {
+	o ManagerOptions
+
+	mu     sync.RWMutex
+	byName map[kafka.TopicPartition]*Partition
+	byID   map[partitionID]*Partition
+	found  map[kafka.TopicPartition]*log.Log // opened at start and not claimed by the image yet
+	failed map[*log.Dir]bool
+	counts map[*log.Dir]int
+	image  *metadata.Image
+}
+
+type partitionID struct {
+	topic     kafka.UUID
+	partition int32
+}
+
+// NewManager makes a Manager without partitions.
+func NewManager(o ManagerOptions) *Manager {
+	return &Manager{o: o, byName: make(map[kafka.TopicPartition]*Partition), byID: make(map[partitionID]*Partition),
+		found: make(map[kafka.TopicPartition]*log.Log), failed: make(map[*log.Dir]bool), counts: make(map[*log.Dir]int),
+		image: metadata.New()}
+}
+
+// Adopt hands over a log that was opened at start. It serves nothing until the image claims it.
+func (m *Manager) Adopt(l *log.Log) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.found[l.TopicPartition()] = l
+	m.counts[l.Dir()]++
+}
+
+// Get finds a partition by name; UnknownTopicOrPartition when this node has no replica of it.
+func (m *Manager) Get(tp kafka.TopicPartition) (*Partition, error) {
+	m.mu.RLock()
+	p := m.byName[tp]
+	m.mu.RUnlock()
+	if p == nil {
+		return nil, kafka.UnknownTopicOrPartition
+	}
+	return p, nil
+}
+
+// GetByID finds a partition by topic id; UnknownTopicID when this node has no replica of it.
+func (m *Manager) GetByID(topic kafka.UUID, partition int32) (*Partition, error) {
+	m.mu.RLock()
+	p := m.byID[partitionID{topic, partition}]
+	m.mu.RUnlock()
+	if p == nil {
+		return nil, kafka.UnknownTopicID
+	}
+	return p, nil
+}
+
+// All lists the replicas by topic and partition.
+func (m *Manager) All() []*Partition {
+	m.mu.RLock()
+	out := slices.Collect(maps.Values(m.byName))
+	m.mu.RUnlock()
+	slices.SortFunc(out, func(a, b *Partition) int {
+		return cmp.Or(cmp.Compare(a.tp.Topic, b.tp.Topic), cmp.Compare(a.tp.Partition, b.tp.Partition))
+	})
+	return out
+}
+
+// Len is the number of replicas.
+func (m *Manager) Len() int {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return len(m.byName)
+}
+
+// DirReport is where the image thinks a replica lies and where it does.
+type DirReport struct {
+	TopicID   kafka.UUID
+	Partition int32
+	Directory kafka.UUID
+}
+
+// Applied is what an Apply did and could not do.
+type Applied struct {
+	// Directories are replicas whose directory the controller does not know yet (AssignReplicasToDirs).
+	Directories []DirReport
+	Created     int
+	Deleted     int
+	// Failed names partitions that could not be created or deleted, and why.
+	Failed []Failure
+}
+
+// Failure is one partition that could not be made what the image says.
+type Failure struct {
+	Partition kafka.TopicPartition
+	Err       error
+}
+
+// Apply makes the replicas what image says, given what changed since the last call. Leading and following begin only when
+// active is true: while a node replays old metadata at start it must not take up roles it had long ago. It runs effects
+// on host itself and must not be called concurrently.
+func (m *Manager) Apply(now time.Time, image *metadata.Image, diff *metadata.Diff, active bool, host Host) Applied {
+	var out Applied
+	for change := range diff.Topics() {
+		for index, c := range change.Partitions() {
+			tp := kafka.TopicPartition{Topic: change.Name(), Partition: index}
+			if c.Old != nil && (c.New == nil || !slices.Contains(c.New.Replicas, m.o.Self)) {
+				m.remove(now, tp, change.ID, host, &out)
+			}
+			if active && c.New != nil && slices.Contains(c.New.Replicas, m.o.Self) {
+				m.ensure(now, image, change.New, index, c.New, host, &out)
+			}
+		}
+	}
+	m.reconfigure(now, image, diff, host)
+	m.mu.Lock()
+	m.image = image
+	m.mu.Unlock()
+	return out
+}
+
+// Activate takes up the roles that image gives this node, once it has replayed its own registration; then logs that were
+// found and are in nobody's topic become stray.
+func (m *Manager) Activate(now time.Time, image *metadata.Image, host Host) Applied {
+	var out Applied
+	for ref := range image.ReplicasOn(m.o.Self) {
+		m.ensure(now, image, ref.Topic, ref.Index, ref.Partition, host, &out)
+	}
+	m.putStraysAside(&out)
+	return out
+}
+
+// ensure opens or creates the replica and gives it its role.
+func (m *Manager) ensure(now time.Time, image *metadata.Image, t *metadata.Topic, index int32, s *metadata.Partition,
+	host Host, out *Applied) {
+	tp := kafka.TopicPartition{Topic: t.Name, Partition: index}
+	p, err := m.Get(tp)
+	if err == nil && p.topicID != t.ID {
+		m.remove(now, tp, p.topicID, host, out)
+		err = kafka.UnknownTopicOrPartition
+	}
+	if err != nil {
+		if p, err = m.open(now, image, t, tp, s, out); err != nil {
+			out.Failed = append(out.Failed, Failure{tp, err})
+		}
+		if p == nil {
+			return
+		}
+	}
+	e := p.Assign(now, Assignment{State: s, Eligible: eligible(image)})
+	e.Run(host)
+	if l := p.Log(); l != nil && p.Role() != Offline {
+		if id := l.Dir().Meta().DirectoryID; s.Directory(m.o.Self) != id {
+			out.Directories = append(out.Directories, DirReport{TopicID: t.ID, Partition: index, Directory: id})
+		}
+	}
+}
+
+// eligible says who may be in an in-sync set as far as an image knows.
+func eligible(image *metadata.Image) func(kafka.NodeID) (kafka.BrokerEpoch, bool) {
+	return func(id kafka.NodeID) (kafka.BrokerEpoch, bool) {
+		b, ok := image.Broker(id)
+		if !ok || !b.Active() {
+			return -1, false
+		}
+		return b.Epoch, true
+	}
+}
+
+// open makes a Partition from the log found at start, or from a new one.
+func (m *Manager) open(now time.Time, image *metadata.Image, t *metadata.Topic, tp kafka.TopicPartition,
+	s *metadata.Partition, out *Applied) (*Partition, error) {
+	c := m.o.Config(image, t.Name)
+	m.mu.Lock()
+	l := m.found[tp]
+	delete(m.found, tp)
+	m.mu.Unlock()
+	if l != nil && !l.TopicID().IsZero() && l.TopicID() != t.ID {
+		if err := l.Dir().SetStray(l, m.o.NewUUID()); err != nil {
+			return nil, err
+		}
+		l = nil
+	}
+	if l == nil {
+		dir, err := m.place(s.Directory(m.o.Self))
+		if err != nil {
+			return m.add(newPartition(m.o.Self, tp, t.ID, nil, 0, &m.o.Limits)), err
+		}
+		if l, err = dir.Create(tp, c, log.CreateOptions{TopicID: t.ID}, now); err != nil {
+			return m.add(newPartition(m.o.Self, tp, t.ID, nil, 0, &m.o.Limits)), err
+		}
+		m.mu.Lock()
+		m.counts[dir]++
+		m.mu.Unlock()
+		out.Created++
+	} else if l.SetConfig(c); l.TopicID().IsZero() {
+		if err := l.SetTopicID(t.ID); err != nil {
+			return nil, err
+		}
+	}
+	hw, ok := l.Dir().HighWatermark(tp)
+	if !ok {
+		hw = l.View().Start
+	}
+	p := newPartition(m.o.Self, tp, t.ID, l, hw, &m.o.Limits)
+	if m.o.Rotten != nil {
+		p.reads.rotten = func(from kafka.Offset) { m.o.Rotten(tp, from) }
+	}
+	return m.add(p), nil
+}
+
+func (m *Manager) add(p *Partition) *Partition {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.byName[p.tp] = p
+	m.byID[partitionID{p.topicID, p.tp.Partition}] = p
+	return p
+}
+
+// place chooses the directory of a replica that has no log yet. One that the image puts into a directory which this node
+// lacks, or that could be in a directory that is offline, is lost and not made anew: an empty replica must never win an
+// election.
+func (m *Manager) place(recorded kafka.UUID) (*log.Dir, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	known := recorded != kafka.DirectoryUnassigned && recorded != kafka.DirectoryMigrating
+	var best *log.Dir
+	for _, d := range m.o.Dirs {
+		if m.failed[d] {
+			continue
+		}
+		if known && d.Meta().DirectoryID == recorded {
+			return d, nil
+		}
+		if best == nil || m.counts[d] < m.counts[best] {
+			best = d
+		}
+	}
+	if known || best == nil || (m.o.OfflineDirs+len(m.failed) > 0 && recorded == kafka.DirectoryMigrating) {
+		return nil, kafka.Errorf(kafka.KafkaStorageError, "log directory %s is not online here", recorded)
+	}
+	return best, nil
+}
+
+// remove ends a replica and deletes its directory.
+func (m *Manager) remove(now time.Time, tp kafka.TopicPartition, id kafka.UUID, host Host, out *Applied) {
+	m.mu.Lock()
+	p := m.byID[partitionID{id, tp.Partition}]
+	if p != nil {
+		delete(m.byID, partitionID{id, tp.Partition})
+		if m.byName[tp] == p {
+			delete(m.byName, tp)
+		}
+	}
+	m.mu.Unlock()
+	if p == nil {
+		return
+	}
+	wasOffline := p.Role() == Offline
+	e := p.Remove()
+	e.Run(host)
+	l := p.Log()
+	if l == nil || wasOffline {
+		return
+	}
+	m.mu.Lock()
+	m.counts[l.Dir()]--
+	m.mu.Unlock()
+	if err := p.delete(now, m.o.NewUUID()); err != nil {
+		out.Failed = append(out.Failed, Failure{tp, err})
+		return
+	}
+	out.Deleted++
+}
+
+func (p *Partition) delete(now time.Time, unique kafka.UUID) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.Dir().Delete(p.log, unique, now)
+}
+
+// reconfigure resolves the configuration of topics that changed, or of all when broker-wide values did.
+func (m *Manager) reconfigure(now time.Time, image *metadata.Image, diff *metadata.Diff, host Host) {
+	topics, all := map[string]bool{}, false
+	for c := range diff.Configs() {
+		switch c.Resource.Type {
+		case metadata.TopicResource:
+			topics[c.Resource.Name] = true
+		case metadata.BrokerResource:
+			all = true
+		}
+	}
+	if len(topics) == 0 && !all {
+		return
+	}
+	configs := map[string]*log.Config{}
+	for _, p := range m.All() {
+		if !all && !topics[p.tp.Topic] {
+			continue
+		}
+		c := configs[p.tp.Topic]
+		if c == nil {
+			c = m.o.Config(image, p.tp.Topic)
+			configs[p.tp.Topic] = c
+		}
+		e := p.Reconfigure(now, c)
+		e.Run(host)
+	}
+}
+
+// putStraysAside renames what is in the log directories and in no topic of this node. It is kept for a human.
+func (m *Manager) putStraysAside(out *Applied) {
+	m.mu.Lock()
+	found := m.found
+	m.found = make(map[kafka.TopicPartition]*log.Log)
+	m.mu.Unlock()
+	for _, tp := range slices.SortedFunc(maps.Keys(found), func(a, b kafka.TopicPartition) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	}) {
+		l := found[tp]
+		if err := l.Dir().SetStray(l, m.o.NewUUID()); err != nil {
+			out.Failed = append(out.Failed, Failure{tp, err})
+		}
+	}
+}
+
+// DirFailed takes every replica of a log directory offline. It reports false when that had happened before.
+func (m *Manager) DirFailed(d *log.Dir, host Host) bool {
+	m.mu.Lock()
+	if m.failed[d] {
+		m.mu.Unlock()
+		return false
+	}
+	m.failed[d] = true
+	m.mu.Unlock()
+	for _, p := range m.All() {
+		if l := p.Log(); l != nil && l.Dir() == d {
+			e := p.Fail()
+			e.Run(host)
+		}
+	}
+	return true
+}
+
+// OnlineDirs lists the directories that have not failed.
+func (m *Manager) OnlineDirs() []*log.Dir {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return slices.DeleteFunc(slices.Clone(m.o.Dirs), func(d *log.Dir) bool { return m.failed[d] })
+}
+
+// FailedDirs lists the ids of directories that failed since the start.
+func (m *Manager) FailedDirs() []kafka.UUID {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	var out []kafka.UUID
+	for _, d := range m.o.Dirs {
+		if m.failed[d] {
+			out = append(out, d.Meta().DirectoryID)
+		}
+	}
+	return out
+}
+
+// HighWatermarks gives what to checkpoint for a directory.
+func (m *Manager) HighWatermarks(d *log.Dir) map[kafka.TopicPartition]kafka.Offset {
+	out := map[kafka.TopicPartition]kafka.Offset{}
+	for _, p := range m.All() {
+		if s := p.published.Load(); s.view != nil && s.view.Log().Dir() == d {
+			out[p.tp] = s.highWatermark
+		}
+	}
+	return out
+}

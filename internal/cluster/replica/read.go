@@ -1,0 +1,192 @@
+package replica
+
+import (
+	"sync"
+
+	"moldau/internal/kafka"
+	"moldau/internal/storage/log"
+	"moldau/internal/storage/record"
+)
+
+// ReadSpec is one partition of a Fetch request.
+type ReadSpec struct {
+	// Replica is the fetching broker, NoNode for a consumer: brokers see the whole log.
+	Replica kafka.NodeID
+	Offset  kafka.Offset
+	// MaxBytes bounds the answer; the last batch may be cut. WholeBatch lets the first batch exceed it.
+	MaxBytes   int
+	WholeBatch bool
+	// LeaderEpoch fences (KIP-320); LastEpoch is the epoch of the fetcher's last record, which finds divergence (KIP-595).
+	// NoEpoch skips either.
+	LeaderEpoch, LastEpoch kafka.LeaderEpoch
+	ReadCommitted          bool
+	// FromFollower allows an answer by a replica that does not lead (KIP-392).
+	FromFollower bool
+}
+
+// ReadResult is the answer to a ReadSpec. With Err set only the offsets that were known are filled in.
+type ReadResult struct {
+	Err           error
+	HighWatermark kafka.Offset
+	LastStable    kafka.Offset
+	LogStart      kafka.Offset
+	Extents       log.Extents // Release it
+	Aborted       []log.AbortedTxn
+	// DivergingEpoch and DivergingEnd say where the fetcher's log parts from this one; NoEpoch when it does not.
+	DivergingEpoch kafka.LeaderEpoch
+	DivergingEnd   kafka.Offset
+}
+
+// Read answers a fetch from the published state, without the append lock.
+//
+// Errors: KafkaStorageError; NotLeaderOrFollower; FencedLeaderEpoch, UnknownLeaderEpoch; OffsetOutOfRange below the log
+// start, beyond the log end, or after an epoch that this log never had.
+func (p *Partition) Read(r ReadSpec) ReadResult {
+	s := p.published.Load()
+	out := ReadResult{HighWatermark: kafka.NoOffset, LastStable: kafka.NoOffset, LogStart: kafka.NoOffset,
+		DivergingEpoch: kafka.NoEpoch, DivergingEnd: kafka.NoOffset}
+	if out.Err = s.readable(r.LeaderEpoch, r.FromFollower); out.Err != nil {
+		return out
+	}
+	v := s.view
+	out.HighWatermark, out.LastStable, out.LogStart = s.highWatermark, s.lastStable, v.Start
+	if r.Offset < v.Start || r.Offset > v.End {
+		out.Err = kafka.OffsetOutOfRange
+		return out
+	}
+	if r.LastEpoch != kafka.NoEpoch && out.diverges(v, r) {
+		return out
+	}
+	limit := s.limit(r.Replica, r.ReadCommitted)
+	if r.Offset >= limit {
+		return out
+	}
+	out.Extents, out.Err = v.Read(r.Offset, limit, r.MaxBytes, r.WholeBatch)
+	if out.Err != nil {
+		return out
+	}
+	if r.ReadCommitted && r.Replica == kafka.NoNode {
+		out.abort(v, r.Offset)
+	}
+	if p.reads.suspect(r, out.Extents.Size()) {
+		p.reads.verify(&out.Extents)
+	}
+	return out
+}
+
+// readable says why nothing is served.
+func (s *state) readable(epoch kafka.LeaderEpoch, fromFollower bool) error {
+	switch s.role {
+	case Offline:
+		return kafka.KafkaStorageError
+	case Leader:
+	case Follower:
+		if !fromFollower {
+			return kafka.NotLeaderOrFollower
+		}
+	default:
+		return kafka.NotLeaderOrFollower
+	}
+	return compareEpoch(epoch, s.leaderEpoch)
+}
+
+// limit is the first offset that the reader may not see.
+func (s *state) limit(replica kafka.NodeID, readCommitted bool) kafka.Offset {
+	switch {
+	case replica != kafka.NoNode:
+		return s.view.End
+	case readCommitted:
+		return s.lastStable
+	}
+	return s.highWatermark
+}
+
+// diverges checks the fetcher's history against this log's (KIP-320, KIP-595). It reports whether the answer is complete.
+func (out *ReadResult) diverges(v *log.View, r ReadSpec) bool {
+	epoch, end := v.EndOffsetFor(r.LastEpoch)
+	switch {
+	case epoch == kafka.NoEpoch:
+		out.Err = kafka.OffsetOutOfRange
+		return true
+	case epoch < r.LastEpoch || end < r.Offset:
+		out.DivergingEpoch, out.DivergingEnd = epoch, end
+		return true
+	}
+	return false
+}
+
+// abort lists the aborted transactions that the reader must skip in what it was given.
+func (out *ReadResult) abort(v *log.View, from kafka.Offset) {
+	if out.Extents.Size() == 0 {
+		return
+	}
+	upper, err := v.UpperBound(&out.Extents)
+	if err == nil {
+		out.Aborted, err = v.Aborted(from, upper)
+	}
+	if err != nil {
+		out.Extents.Release()
+		out.Err = err
+	}
+}
+
+// Available gives how many bytes a reader at offset could get now, up to enough: what a parked fetch compares with its
+// minimum. An error means that the fetch should be answered at once.
+func (p *Partition) Available(r ReadSpec, enough int) (int, error) {
+	s := p.published.Load()
+	if err := s.readable(r.LeaderEpoch, r.FromFollower); err != nil {
+		return 0, err
+	}
+	if r.Offset < s.view.Start || r.Offset > s.view.End {
+		return 0, kafka.OffsetOutOfRange
+	}
+	limit := s.limit(r.Replica, r.ReadCommitted)
+	if r.Offset >= limit {
+		return 0, nil
+	}
+	x, err := s.view.Read(r.Offset, limit, enough, true)
+	if err != nil {
+		return 0, err
+	}
+	defer x.Release()
+	return x.Size(), nil
+}
+
+// suspicion notices a reader that asks for the same place twice after a full answer, which a consumer does that found
+// the bytes broken. Only then is what is read checked, so the hot path never is.
+type suspicion struct {
+	mu     sync.Mutex
+	last   kafka.Offset
+	reader kafka.NodeID
+	armed  bool
+	rotten func(from kafka.Offset) // set by the Manager
+}
+
+func (s *suspicion) suspect(r ReadSpec, size int) bool {
+	if size == 0 || r.Replica == kafka.NoNode {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	again := s.armed && s.last == r.Offset && s.reader == r.Replica
+	s.last, s.reader, s.armed = r.Offset, r.Replica, true
+	return again
+}
+
+// verify reads what is about to be sent and reports batches whose checksum is wrong.
+func (s *suspicion) verify(x *log.Extents) {
+	b, err := x.ReadAll()
+	if err != nil {
+		return
+	}
+	for len(b) > 0 {
+		batch, rest, err := record.Split(b)
+		if err != nil {
+			return // the last batch may be cut
+		}
+		if batch.CheckCRC() != nil && s.rotten != nil {
+			s.rotten(batch.BaseOffset())
+		}
+		b = rest
+	}
+}
