@@ -25,8 +25,8 @@ type BudgetOptions struct {
 // other nodes' Fetch requests were read. A request draws on its own class's pool and then on the lower ones'.
 //
 // A frame is paid for in steps as it arrives, which could leave many half-read frames waiting for each other. So
-// growing goes before new frames, and one lease at a time may overdraw: the memory held is at most the pools plus one
-// longest frame and what it decodes to.
+// growing goes before new frames, and if all that holds bulk memory waits for more, the oldest of them may overdraw:
+// the memory held is at most the pools plus one longest frame and what it decodes to.
 type Budget struct {
 	smallFrame int
 	limit      [numClasses]int64
@@ -35,6 +35,7 @@ type Budget struct {
 	used    [numClasses]int64
 	waiting [numClasses][]*waiter // new frames, oldest first
 	growing []*waiter             // frames already begun, oldest first
+	holders int                   // leases that hold bulk memory
 	overrun bool                  // some lease has overdrawn
 }
 
@@ -170,8 +171,30 @@ func (b *Budget) takeLocked(l *Lease, c class, n int64) bool {
 }
 
 func (b *Budget) chargeLocked(l *Lease, p class, n int64) {
+	if p == classBulk && l.held[p] == 0 {
+		b.holders++
+	}
 	b.used[p] += n
 	l.held[p] += n
+}
+
+func (b *Budget) returnLocked(l *Lease, p class, n int64) {
+	b.used[p] -= n
+	l.held[p] -= n
+	if p == classBulk && n > 0 && l.held[p] == 0 {
+		b.holders--
+	}
+}
+
+// stuckLocked says whether every holder of bulk memory waits for more, so that none will come back.
+func (b *Budget) stuckLocked() bool {
+	n := 0
+	for _, w := range b.growing {
+		if w.lease.held[classBulk] > 0 {
+			n++
+		}
+	}
+	return n == b.holders
 }
 
 // refund gives back n bytes of what the lease holds, from whichever pools it holds them.
@@ -180,8 +203,7 @@ func (b *Budget) refund(l *Lease, n int64) {
 	defer b.mu.Unlock()
 	for p := range l.held {
 		k := min(n, l.held[p])
-		l.held[p] -= k
-		b.used[p] -= k
+		b.returnLocked(l, class(p), k)
 		n -= k
 	}
 	b.dispatchLocked()
@@ -192,8 +214,7 @@ func (b *Budget) end(l *Lease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for p := range l.held {
-		b.used[p] -= l.held[p]
-		l.held[p] = 0
+		b.returnLocked(l, class(p), l.held[p])
 	}
 	if l.overrun {
 		b.overrun, l.overrun = false, false
@@ -206,7 +227,7 @@ func (b *Budget) dispatchLocked() {
 	for len(b.growing) > 0 {
 		w := b.growing[0]
 		if !b.takeLocked(w.lease, w.class, w.n) {
-			if b.overrun {
+			if b.overrun || !b.stuckLocked() {
 				break
 			}
 			b.overrun, w.lease.overrun = true, true

@@ -75,7 +75,7 @@ func (c *conn) handle(p *pending, r *row, req kmsg.Request) *verdict {
 	}
 	if pr == nil { // it panicked: those before it are answered, then the connection ends
 		p.lease.abandon()
-		p.complete(Reply{None: true, Close: true, Code: kafka.UnknownServerError})
+		p.complete(Reply{None: true, Code: kafka.UnknownServerError})
 		return end(ClosedPanic)
 	}
 	if reply, ok := pr.Get(); ok {
