@@ -84,7 +84,7 @@ func (c *Core) failParked() {
 		return
 	}
 	for _, p := range c.parked {
-		c.answer(p.message, c.emptyFetch(kafka.NotLeaderForPartition))
+		c.answer(p.message, c.emptyFetch(kafka.NotLeaderOrFollower))
 	}
 	c.parked = nil
 }
@@ -131,7 +131,7 @@ func (c *Core) leaderCheck(epoch kafka.LeaderEpoch) kafka.Code {
 	case c.role != Leader && c.shutdown:
 		return kafka.BrokerNotAvailable
 	case c.role != Leader:
-		return kafka.NotLeaderForPartition
+		return kafka.NotLeaderOrFollower
 	}
 	return kafka.None
 }

@@ -139,7 +139,7 @@ func (c *Core) accept(now time.Time, peer kafka.NodeID, v Verdict) bool {
 	case v.Epoch < c.epoch || v.Code == kafka.UnknownLeaderEpoch:
 		c.pause(now, peer)
 		return false
-	case v.Epoch > c.epoch || v.Code == kafka.FencedLeaderEpoch || v.Code == kafka.NotLeaderForPartition:
+	case v.Epoch > c.epoch || v.Code == kafka.FencedLeaderEpoch || v.Code == kafka.NotLeaderOrFollower:
 		before := c.election().election()
 		c.learn(now, v.Leader, v.Epoch, v.LeaderEndpoints)
 		if c.election().election() == before {

@@ -238,6 +238,7 @@ func (p *Pump) drain(now time.Time) {
 	for p.held == nil && len(p.queue) > 0 && p.err == nil {
 		e := p.queue[0]
 		p.queue = slices.Delete(p.queue, 0, 1)
+		p.publish()
 		a := p.core.Step(now, e)
 		if a.Fatal != nil {
 			p.fail(a.Fatal)
@@ -360,19 +361,25 @@ func (p *Pump) send(m Message) {
 	p.outbox = append(p.outbox, m)
 }
 
+// publish lets others know the state, every step up to now being carried out.
+func (p *Pump) publish() {
+	p.published = p.state()
+	p.reader.commit(p.published.HighWatermark)
+	invariant.Check(p.reader.committed <= p.store.End(), "committed %d above the log's end %d", p.reader.committed,
+		p.store.End())
+}
+
 // settle publishes the state, releases what waited for the disk and asks for the next flush.
 func (p *Pump) settle() {
 	if p.err != nil || p.held != nil {
 		return
 	}
+	p.publish()
 	v := p.store.log.View()
 	for len(p.synced) > 0 && p.synced[0].end <= v.Durable {
 		p.outbox = append(p.outbox, p.synced[0].messages...)
 		p.synced = p.synced[1:]
 	}
-	p.published = p.state()
-	p.reader.commit(p.published.HighWatermark)
-	invariant.Check(p.reader.committed <= v.End, "committed %d above the log's end %d", p.reader.committed, v.End)
 	if v.End > v.Durable && !p.flushing {
 		p.flush()
 	}

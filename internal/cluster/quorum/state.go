@@ -68,10 +68,10 @@ type ReplicaDescription struct {
 	LastCaughtUpMs int64
 }
 
-// Describe describes the quorum; NotLeaderForPartition when this replica does not lead.
+// Describe describes the quorum; NotLeaderOrFollower when this replica does not lead.
 func (p *Pump) Describe(now time.Time) (Description, error) {
 	if p.err != nil || p.held != nil || p.published.Role != Leader {
-		return Description{}, kafka.NotLeaderForPartition
+		return Description{}, kafka.NotLeaderOrFollower
 	}
 	c, s := p.core, p.published
 	d := Description{Leader: s.Leader, Epoch: s.Epoch, HighWatermark: s.HighWatermark, Nodes: s.Voters}
