@@ -1,0 +1,89 @@
+package api
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/cluster/metadata"
+	"moldau/internal/cluster/quorum"
+	"moldau/internal/cluster/replica"
+	"moldau/internal/config"
+	"moldau/internal/edge/server"
+	"moldau/internal/kafka"
+	"moldau/internal/promise"
+	"moldau/internal/storage/log"
+)
+
+// Broker is everything the handlers may use. The node fills it in; nothing in it changes afterwards. All functions may
+// be called from many goroutines and none of them blocks.
+type Broker struct {
+	Self      kafka.NodeID
+	ClusterID string
+	Config    *config.Static
+	Log       *slog.Logger
+	Now       func() time.Time
+	NewUUID   func() kafka.UUID
+
+	// Image is the newest committed metadata that this node's partitions have caught up with.
+	Image      func() *metadata.Image
+	Partitions *replica.Manager
+	// Host runs the effects of partitions.
+	Host replica.Host
+	// After calls f once after d unless the returned function is called before.
+	After func(d time.Duration, f func()) (cancel func())
+
+	// Control passes a request to the active controller and gives its response once that is committed and this node's
+	// image shows it. The request must own its memory: it outlives the lease.
+	Control func(c *server.Call, body kmsg.Request) *promise.Promise[ControlReply]
+	// Quorum describes the metadata quorum; kafka.NotLeaderOrFollower when this node's replica does not lead it.
+	Quorum func() *promise.Promise[QuorumReply]
+	// ProducerID draws a new producer id.
+	ProducerID func() *promise.Promise[ProducerIDReply]
+
+	// Advertised gives the address that clients of a connection should use for a broker: for this node what is
+	// advertised, or the local address of the connection; for others what they registered under the listener's name.
+	Advertised func(c *server.ConnInfo, b *metadata.Broker) (host string, port int32, ok bool)
+	// LogDirs lists the configured log directories, failed ones included.
+	LogDirs func() []LogDir
+}
+
+// ControlReply is the controller's answer: a response, or why there is none.
+type ControlReply struct {
+	Body kmsg.Response
+	Err  error
+}
+
+// QuorumReply is the description of the metadata quorum.
+type QuorumReply struct {
+	Description quorum.Description
+	Err         error
+}
+
+// ProducerIDReply is a fresh producer id, or why there is none.
+type ProducerIDReply struct {
+	ID  kafka.ProducerID
+	Err error
+}
+
+// LogDir is one configured log directory.
+type LogDir struct {
+	Path string
+	// Dir is nil when the directory could not be opened at start.
+	Dir *log.Dir
+	// Err is why the directory is offline; nil while it is online.
+	Err error
+	// TotalBytes and UsableBytes describe its file system; -1 when not known.
+	TotalBytes, UsableBytes int64
+}
+
+// Resolver gives the configuration resolver of an image.
+func (b *Broker) Resolver(image *metadata.Image) *config.Resolver {
+	return config.NewResolver(b.Config, b.Self, func(t config.ResourceType, name string) config.Stored {
+		if c := image.Config(metadata.ResourceType(t), name); c != nil {
+			return c
+		}
+		return nil
+	})
+}
