@@ -1,8 +1,10 @@
 package log
 
 import (
+	"math/rand/v2"
 	"os"
 	"path"
+	"strings"
 	"testing"
 
 	"moldau/internal/kafka"
@@ -48,5 +50,50 @@ func TestCleanShutdown(t *testing.T) {
 			t.Fatal(err)
 		}
 		read(want, true)
+	}
+}
+
+// TestCleanShutdownIsRemovedDurably: the marker must not come back with the power, not even when a process was killed
+// between removing it and making that durable.
+func TestCleanShutdownIsRemovedDurably(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		m := memDir(t)
+		if err := WriteCleanShutdown(m, "/d", 3); err != nil {
+			t.Fatal(err)
+		}
+		if killed {
+			if err := m.Remove(path.Join("/d", CleanShutdownFile)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := RemoveCleanShutdown(m, "/d"); err != nil {
+			t.Fatal(err)
+		}
+		m = m.CrashClone(rand.New(rand.NewPCG(1, 1)), vfs.CrashOptions{})
+		if _, found, err := ReadCleanShutdown(m, "/d"); err != nil || found {
+			t.Errorf("killed %v: found %v %v", killed, found, err)
+		}
+	}
+}
+
+func TestCleanShutdownFaults(t *testing.T) {
+	m := memDir(t)
+	if err := WriteCleanShutdown(m, "/d", 3); err != nil {
+		t.Fatal(err)
+	}
+	for _, rule := range []string{"open * error EMFILE", "read * error EIO", "remove * error EIO", "syncdir * error EIO"} {
+		f, err := vfs.Faulty(m, rule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var found bool
+		if hitsReads := strings.HasPrefix(rule, "open") || strings.HasPrefix(rule, "read"); hitsReads {
+			_, found, err = ReadCleanShutdown(f, "/d")
+		} else {
+			err = RemoveCleanShutdown(f, "/d")
+		}
+		if err == nil || found {
+			t.Errorf("%s: %v %v", rule, found, err)
+		}
 	}
 }

@@ -44,8 +44,7 @@ type Verdict struct {
 //	InvalidTxnState               a plain batch while the producer's transaction is open
 //	TransactionCoordinatorFenced  a marker of an older coordinator
 //	PolicyViolation               see ProducerCheck.RefuseNew
-//	InvalidRecord                 a client's batch with a producer id but without a sequence
-//	CorruptMessage                a control batch that cannot be read
+//	InvalidRecord                 a batch with a producer id but without a sequence, or a control batch that cannot be read
 //
 // It changes nothing; a batch must be followed by its Update before the next one is checked.
 func (p *Producers) Check(b record.Batch, c ProducerCheck) (Verdict, error) {

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"hash/crc32"
 	"io/fs"
+	"math/rand/v2"
 	"path"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"moldau/internal/kafka"
 	"moldau/internal/storage/vfs"
@@ -103,6 +105,17 @@ func TestSnapshotFile(t *testing.T) {
 	}
 	if err := got.LoadSnapshot(fsys, dir, 53, noTime, noTTL); !errors.Is(err, fs.ErrNotExist) || got.Len() != 1 {
 		t.Errorf("missing file: %v, %d producers", err, got.Len())
+	}
+}
+
+// TestSnapshotOfTheFirstRecord: offset 0 is a batch, unlike -1.
+func TestSnapshotOfTheFirstRecord(t *testing.T) {
+	p, err := decodeSnapshot(given(testBatch{id: 1, seq: 0, offset: 0}).encode(), noTime, noTTL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := p.Check(testBatch{id: 1, seq: 0}.bytes(), client); err != nil || !v.Duplicate {
+		t.Errorf("%+v %v", v, err)
 	}
 }
 
@@ -264,5 +277,103 @@ func TestRetainSnapshots(t *testing.T) {
 	}
 	if err := RemoveSnapshot(vfs.OS(), t.TempDir(), 5); err != nil {
 		t.Errorf("removing none: %v", err)
+	}
+}
+
+// TestSnapshotCrash cuts the power after a snapshot was written over an older one of the same offset: what is found is
+// nothing, one of the two, or damage that is noticed. Synced, it is there.
+func TestSnapshotCrash(t *testing.T) {
+	one := given(testBatch{id: 1, seq: 5, offset: 8})
+	for _, sync := range []bool{false, true} {
+		for seed := range uint64(300) {
+			m := memDir(t)
+			if err := one.WriteSnapshot(m, "/d", 9, seed%2 == 0); err != nil {
+				t.Fatal(err)
+			}
+			if err := snapshotState().WriteSnapshot(m, "/d", 9, sync); err != nil {
+				t.Fatal(err)
+			}
+			if sync {
+				if err := m.SyncDir("/d"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			rnd := rand.New(rand.NewPCG(seed, 1))
+			keep := vfs.KeepSome(rnd)
+			m = m.CrashClone(rnd, keep)
+			var got Producers
+			err := got.LoadSnapshot(m, "/d", 9, noTime, noTTL)
+			switch {
+			case err == nil && cmp.Equal(got.All(), snapshotState().All()):
+			case err == nil && cmp.Equal(got.All(), one.All()) && !sync:
+			case err != nil && !sync && (isFormatError(err) || errors.Is(err, fs.ErrNotExist)):
+			default:
+				t.Fatalf("seed %d, synced %v: %v %v", seed, sync, got.All(), err)
+			}
+			var again Producers
+			if _, err := again.Reload(m, "/d", 20, noTime, noTTL); err != nil || !cmp.Equal(again.All(), got.All(), cmpopts.EquateEmpty()) {
+				t.Fatalf("seed %d: reload gives %v %v", seed, again.All(), err)
+			}
+		}
+	}
+}
+
+// TestReloadDropsDurably: a snapshot of a history that was cut off must not come back with the power.
+func TestReloadDropsDurably(t *testing.T) {
+	m := memDir(t)
+	for _, o := range []kafka.Offset{10, 20} {
+		if err := new(Producers).WriteSnapshot(m, "/d", o, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.SyncDir("/d"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := new(Producers).Reload(m, "/d", 15, noTime, noTTL); err != nil {
+		t.Fatal(err)
+	}
+	m = m.CrashClone(rand.New(rand.NewPCG(1, 1)), vfs.CrashOptions{})
+	if got, err := ListSnapshots(m, "/d"); err != nil || !slices.Equal(got, []kafka.Offset{10}) {
+		t.Errorf("after the power cut: %v %v", got, err)
+	}
+}
+
+func TestSnapshotFaults(t *testing.T) {
+	m := memDir(t)
+	for _, o := range []kafka.Offset{10, 20} {
+		if err := snapshotState().WriteSnapshot(m, "/d", o, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, rule := range []string{"create * error ENOSPC", "write * short 20 ENOSPC", "sync * error EIO"} {
+		f, err := vfs.Faulty(m, rule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := snapshotState().WriteSnapshot(f, "/d", 30, true); err == nil {
+			t.Errorf("%s is not reported", rule)
+		}
+		if err := RemoveSnapshot(m, "/d", 30); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A disk that does not answer must not cost a sound snapshot.
+	for _, rule := range []string{"read * error EIO", "open * error EMFILE", "readdir * error EIO", "remove * error EIO", "syncdir * error EIO"} {
+		f, err := vfs.Faulty(m, rule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := kafka.Offset(15)
+		if rule[:6] == "read *" || rule[:4] == "open" {
+			end = 25
+		}
+		if _, err := new(Producers).Reload(f, "/d", end, noTime, noTTL); err == nil || isFormatError(err) {
+			t.Errorf("%s: %v", rule, err)
+		}
+		if rule[:4] == "read" || rule[:4] == "open" {
+			if got, err := ListSnapshots(m, "/d"); err != nil || len(got) != 2 {
+				t.Errorf("%s leaves %v %v", rule, got, err)
+			}
+		}
 	}
 }

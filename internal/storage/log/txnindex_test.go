@@ -294,3 +294,58 @@ func FuzzTxnIndex(f *testing.F) {
 		}
 	})
 }
+
+// TestTxnIndexFaults: a failed append leaves the index as it was, and the next one works.
+func TestTxnIndexFaults(t *testing.T) {
+	for _, rule := range []string{"create * 1 error ENOSPC", "write * 1 error EIO", "write * 1 short 7 ENOSPC"} {
+		m := memDir(t)
+		x, err := OpenTxnIndex(m, "/d/0.txnindex")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := x.Append(AbortedTxn{1, 2, 3, 4}); err != nil {
+			t.Fatal(err)
+		}
+		f, err := vfs.Faulty(m, rule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.fsys = f
+		if err := x.Append(AbortedTxn{5, 6, 7, 8}); err == nil || x.Len() != 1 {
+			t.Errorf("%s: %v, %d entries", rule, err, x.Len())
+		}
+		if y, err := OpenTxnIndex(m, "/d/0.txnindex"); err != nil || y.Len() != 1 {
+			t.Errorf("%s leaves a file that does not open: %v", rule, err)
+		}
+		if err := x.Append(AbortedTxn{5, 6, 7, 8}); err != nil || x.Check(0, 8) != nil {
+			t.Errorf("after %s: %v %v", rule, err, x.Check(0, 8))
+		}
+	}
+	m := memDir(t)
+	x, err := OpenTxnIndex(m, "/d/0.txnindex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(x.Append(AbortedTxn{1, 2, 3, 4}), x.Append(AbortedTxn{5, 6, 7, 8})); err != nil {
+		t.Fatal(err)
+	}
+	for _, rule := range []string{"read * error EIO", "open * error EMFILE"} {
+		f, err := vfs.Faulty(m, rule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.fsys = f
+		if _, _, err := x.Overlapping(nil, 0, 9); err == nil || isFormatError(err) {
+			t.Errorf("%s: %v", rule, err)
+		}
+		if err := x.Check(0, 9); err == nil || isFormatError(err) {
+			t.Errorf("%s: %v", rule, err)
+		}
+		if err := x.Truncate(5); err == nil || x.Len() != 2 {
+			t.Errorf("%s: %v, %d entries", rule, err, x.Len())
+		}
+		if _, err := OpenTxnIndex(f, "/d/0.txnindex"); err == nil || isFormatError(err) {
+			t.Errorf("%s: %v", rule, err)
+		}
+	}
+}
