@@ -183,8 +183,8 @@ func (r *Resolver) DescribeBrokerDefault(names []string) []Described {
 	return out
 }
 
-// DescribeNewTopic gives what CreateTopics answers (KIP-525): every key with its effective value and source; values of the
-// topic itself as they were written.
+// DescribeNewTopic gives what CreateTopics answers (KIP-525): every key with its effective value, as it was written, and
+// its source.
 func (r *Resolver) DescribeNewTopic(own Stored) []Described {
 	b := brokerSettings{r, r.levels()}
 	var out []Described
@@ -194,11 +194,10 @@ func (r *Resolver) DescribeNewTopic(own Stored) []Described {
 			continue
 		}
 		v, source := b.resourceValue(k, own, FromTopic)
-		d := Described{Name: k.Name, Value: textOf(v), Source: source, Type: k.Type}
-		if set {
-			d.Value = &raw
+		if !set {
+			raw = v.Raw()
 		}
-		out = append(out, d)
+		out = append(out, Described{Name: k.Name, Value: &raw, Source: source, Type: k.Type})
 	}
 	return out
 }

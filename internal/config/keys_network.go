@@ -2,14 +2,14 @@ package config
 
 // networkKeys: listeners and connections.
 var networkKeys = []Key{
-	key("listeners", List, "PLAINTEXT://127.0.0.1:9092", fullList(), PerBroker, High,
+	key("listeners", List, "PLAINTEXT://127.0.0.1:9092", fullList(), ReadOnly, High,
 		"Addresses on which the node listens, as NAME://host:port. An empty host means all interfaces. "+
 			"Not set: port 9092 on the loopback interface only.",
 		kafkaDefault("PLAINTEXT://:9092")),
 	key("advertised.listeners", List, null, fullList(), ReadOnly, High,
 		"Addresses that clients are told to connect to. Not set: for a client, the local address of its "+
 			"own connection; for other nodes, the host name."),
-	key("listener.security.protocol.map", String, "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", nil, PerBroker, Low,
+	key("listener.security.protocol.map", String, "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", nil, ReadOnly, Low,
 		"Security protocol of each listener name. Only PLAINTEXT is built so far."),
 	key("inter.broker.listener.name", String, null, nil, ReadOnly, Medium,
 		"Name of the listener that brokers use among themselves."),

@@ -43,7 +43,9 @@ func (s *Static) judge() []error {
 	var problems []error
 	for _, check := range []func() error{s.judgeID, s.judgeListeners, s.judgeInterBroker, s.judgeAdvertised,
 		s.judgeQuorum, s.judgeDirs} {
-		if err := check(); err != nil {
+		err := check()
+		same := func(p error) bool { return p.Error() == err.Error() }
+		if err != nil && !slices.ContainsFunc(problems, same) { // two lists may trip over one wrong map
 			problems = append(problems, err)
 		}
 	}

@@ -95,24 +95,19 @@ func (p *propertiesReader) next() (string, int, bool) {
 			return "", 0, false
 		}
 		line = strings.TrimLeft(line, " \t\f")
-		if line == "" || line[0] == '#' || line[0] == '!' {
+		if line == "" || line == `\` || line[0] == '#' || line[0] == '!' {
 			continue
 		}
 		var logical strings.Builder
 		for continues(line) {
 			logical.WriteString(line[:len(line)-1])
 			if line, ok = p.natural(); !ok {
-				break
+				line = ""
 			}
 			line = strings.TrimLeft(line, " \t\f")
-			if logical.Len() == 0 { // nothing but backslashes so far: the next line begins anew
-				break
-			}
 		}
 		logical.WriteString(line)
-		if logical.Len() > 0 {
-			return logical.String(), first, true
-		}
+		return logical.String(), first, true
 	}
 }
 

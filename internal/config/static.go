@@ -150,6 +150,7 @@ func convert(k *Key, syn Synonym, raw string) (Value, bool) {
 	if err != nil {
 		return Value{}, false
 	}
+	written := raw
 	switch {
 	case syn.Unit == FirstOfAList && len(v.list) > 0:
 		raw = v.list[0]
@@ -159,6 +160,9 @@ func convert(k *Key, syn Synonym, raw string) (Value, bool) {
 		raw = "-1"
 	}
 	out, err := k.Parse(raw)
+	if syn.Unit == Same {
+		out.raw = written
+	}
 	return out, err == nil
 }
 

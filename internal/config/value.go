@@ -13,7 +13,8 @@ import (
 type Value struct {
 	kind    Type
 	present bool
-	text    string
+	text    string // canonical
+	raw     string // as written
 	number  int64
 	real    float64
 	flag    bool
@@ -37,6 +38,9 @@ func (v Value) List() []string { return v.list }
 
 // Text gives the canonical form, as DescribeConfigs answers it: true, 9, 0.5, a,b.
 func (v Value) Text() string { return v.text }
+
+// Raw gives the text as it was written; a value that was converted from another unit has the converted one.
+func (v Value) Raw() string { return v.raw }
 
 // Problem says why a value does not fit its key and what would.
 type Problem struct {
@@ -110,7 +114,7 @@ func trim(s string) string {
 // parseType reads raw as a type, without any rule of a key.
 func parseType(t Type, raw string) (Value, bool) {
 	s := trim(raw)
-	v := Value{kind: t, present: true, text: s}
+	v := Value{kind: t, present: true, text: s, raw: raw}
 	switch t {
 	case Boolean:
 		v.flag = strings.EqualFold(s, "true")
