@@ -1,7 +1,9 @@
 package metadata
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"moldau/internal/kafka"
 )
@@ -12,7 +14,7 @@ func (e *edit) registerBroker(r *RegisterBrokerRecord) error {
 	}
 	return e.setBroker(&Broker{
 		ID: r.BrokerID, Epoch: r.BrokerEpoch, Incarnation: r.IncarnationID, Endpoints: r.Endpoints,
-		Features: r.Features, Rack: r.Rack, Fenced: r.Fenced, InControlledShutdown: r.InControlledShutdown,
+		Features: byName(r.Features), Rack: r.Rack, Fenced: r.Fenced, InControlledShutdown: r.InControlledShutdown,
 		LogDirs: r.LogDirs, Cordoned: r.CordonedLogDirs, MigratingZk: r.IsMigratingZkBroker,
 	})
 }
@@ -100,7 +102,7 @@ func (e *edit) registerController(r *RegisterControllerRecord) error {
 	old, _ := e.img.controllers.get(r.ControllerID)
 	c := &Controller{
 		ID: r.ControllerID, Incarnation: r.IncarnationID, ZkMigrationReady: r.ZkMigrationReady,
-		Endpoints: r.Endpoints, Features: r.Features,
+		Endpoints: r.Endpoints, Features: byName(r.Features),
 	}
 	e.img.controllers.set(e.token, c.ID, c)
 	e.diff.controllers.note(c.ID, old, c)
@@ -124,4 +126,12 @@ func checkEndpoints(all []Endpoint) error {
 		}
 	}
 	return nil
+}
+
+// byName sorts feature ranges in a copy: nodes send them in the order of a hash map, and images with the same meaning
+// should give the same snapshot.
+func byName(ranges []FeatureRange) []FeatureRange {
+	copied := slices.Clone(ranges)
+	slices.SortStableFunc(copied, func(a, b FeatureRange) int { return cmp.Compare(a.Name, b.Name) })
+	return copied
 }

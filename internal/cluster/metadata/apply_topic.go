@@ -9,22 +9,18 @@ import (
 )
 
 func (e *edit) createTopic(r *TopicRecord) error {
-	if t, ok := e.img.names.get(r.Name); ok {
-		return fmt.Errorf("topic %q exists with id %s", r.Name, t.ID)
+	if id, ok := e.img.names.get(r.Name); ok {
+		return fmt.Errorf("topic %q exists with id %s", r.Name, id)
 	}
 	if t, ok := e.img.topics.get(string(r.TopicID[:])); ok {
 		return fmt.Errorf("topic id %s is that of topic %q", r.TopicID, t.Name)
 	}
 	t := &Topic{Name: r.Name, ID: r.TopicID}
 	t.partitions.own(e.token)
-	e.putTopic(t)
+	e.img.topics.set(e.token, string(t.ID[:]), t)
+	e.img.names.set(e.token, t.Name, t.ID)
 	e.diff.setTopic(t.ID, nil, t)
 	return nil
-}
-
-func (e *edit) putTopic(t *Topic) {
-	e.img.topics.set(e.token, string(t.ID[:]), t)
-	e.img.names.set(e.token, t.Name, t)
 }
 
 // topic finds a topic that a record refers to.
@@ -53,20 +49,23 @@ func (e *edit) removeTopic(r *RemoveTopicRecord) error {
 }
 
 func (e *edit) setPartition(r *PartitionRecord) error {
+	t, err := e.topic(r.TopicID)
+	if err != nil {
+		return err
+	}
 	p := &Partition{
 		Replicas: orNil(r.Replicas), ISR: orNil(r.ISR), Adding: orNil(r.AddingReplicas),
 		Removing: orNil(r.RemovingReplicas), Directories: r.Directories,
 		ELR: orNil(r.EligibleLeaderReplicas), LastKnownELR: orNil(r.LastKnownELR),
 		Leader: r.Leader, LeaderEpoch: r.LeaderEpoch, PartitionEpoch: r.PartitionEpoch,
 	}
-	var err error
 	if p.Recovering, err = recovering(r.LeaderRecoveryState); err != nil {
 		return err
 	}
 	if len(p.Directories) == 0 {
 		p.Directories = migrating(len(p.Replicas))
 	}
-	return e.putPartition(r.TopicID, r.PartitionID, p)
+	return e.putPartition(t, r.PartitionID, p)
 }
 
 func (e *edit) changePartition(r *PartitionChangeRecord) error {
@@ -95,7 +94,7 @@ func (e *edit) changePartition(r *PartitionChangeRecord) error {
 			return err
 		}
 	}
-	return e.putPartition(t.ID, r.PartitionID, &p)
+	return e.putPartition(t, r.PartitionID, &p)
 }
 
 // changeReplicas sets replicas and their directories. Records below version 1 set replicas alone: replicas that stay
@@ -118,14 +117,14 @@ func changeReplicas(p *Partition, r *PartitionChangeRecord) {
 
 func (e *edit) clearElr(r *ClearElrRecord) error {
 	if r.TopicName == "" {
-		for _, t := range slices.Collect(e.img.names.values()) {
+		for _, t := range slices.Collect(e.img.Topics()) {
 			if err := e.clearTopicElr(t); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	t, ok := e.img.names.get(r.TopicName)
+	t, ok := e.img.Topic(r.TopicName)
 	if !ok {
 		return fmt.Errorf("there is no topic %q", r.TopicName)
 	}
@@ -143,19 +142,17 @@ func (e *edit) clearTopicElr(t *Topic) error {
 		}
 	}
 	for _, index := range slices.Sorted(maps.Keys(cleared)) {
-		if err := e.putPartition(t.ID, index, cleared[index]); err != nil {
+		if err := e.putPartition(t, index, cleared[index]); err != nil {
 			return err
 		}
+		t, _ = e.topic(t.ID)
 	}
 	return nil
 }
 
 // putPartition makes p the state of a partition, in the topic, the indexes and the diff.
-func (e *edit) putPartition(topic kafka.UUID, index int32, p *Partition) error {
-	t, err := e.topic(topic)
-	if err != nil {
-		return err
-	}
+// The topic must be as the edit has it now, and is not after the call.
+func (e *edit) putPartition(t *Topic, index int32, p *Partition) error {
 	if p.Leader < kafka.NoNode {
 		return fmt.Errorf("partition %d of topic %q: leader %d", index, t.Name, p.Leader)
 	}
@@ -172,7 +169,7 @@ func (e *edit) putPartition(topic kafka.UUID, index int32, p *Partition) error {
 		next := *t
 		t = &next
 		t.partitions.own(e.token)
-		e.putTopic(t)
+		e.img.topics.set(e.token, string(t.ID[:]), t)
 	}
 	t.partitions.set(e.token, index, p)
 	if old == nil {

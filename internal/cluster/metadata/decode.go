@@ -56,7 +56,8 @@ func DecodeVersioned(b []byte) (Record, int16, error) {
 }
 
 // decoder is the visitor that reads the flexible encoding. After its first error it reads only zeroes. What it
-// allocates is bounded by a small multiple of the input: no length is believed that the remaining bytes cannot hold.
+// allocates is at most some 16 times the input (an array of empty strings): no length is believed that the remaining
+// bytes cannot hold.
 type decoder struct {
 	b       []byte // what is left
 	version int16
@@ -138,22 +139,30 @@ func (d *decoder) float(name string, _ float64) float64 {
 func (d *decoder) boolean(name string, _ bool) bool { return d.integer(name, width8, 0) != 0 }
 
 func (d *decoder) text(name, _ string) string {
-	if s := d.nullableText(name, nil); s != nil {
-		return *s
+	s, null := d.string(name)
+	if null {
+		d.fail("%s is null", name)
 	}
-	d.fail("%s is null", name)
-	return ""
+	return s
 }
 
 func (d *decoder) nullableText(name string, _ *string) *string {
+	s, null := d.string(name)
+	if null || d.err != nil {
+		return nil
+	}
+	return &s
+}
+
+func (d *decoder) string(name string) (s string, null bool) {
 	n := d.length(1)
 	if n > maxTextBytes {
 		d.fail("%s has %d bytes", name, n)
 	}
-	if d.err != nil || n < 0 {
-		return nil
+	if n < 0 {
+		return "", true
 	}
-	return new(string(d.take(n)))
+	return string(d.take(n)), false
 }
 
 func (d *decoder) blob(name string, _ []byte) []byte {

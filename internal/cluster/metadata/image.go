@@ -18,8 +18,8 @@ type Image struct {
 	controllers tree[kafka.NodeID, *Controller]
 	directories tree[string, kafka.NodeID] // log directory id -> the broker that registered it
 
-	topics     tree[string, *Topic] // by the 16 bytes of the id
-	names      tree[string, *Topic] // by name
+	topics     tree[string, *Topic]     // by the 16 bytes of the id
+	names      tree[string, kafka.UUID] // name -> id, so that a change of a partition changes one tree only
 	partitions int
 	placements tree[kafka.NodeID, *placement] // broker -> its partitions
 	leaderless tree[string, struct{}]         // by partition key

@@ -12,7 +12,7 @@ type Broker struct {
 	Epoch                kafka.BrokerEpoch
 	Incarnation          kafka.UUID
 	Endpoints            []Endpoint
-	Features             []FeatureRange
+	Features             []FeatureRange // sorted by name
 	Rack                 *string
 	Fenced               bool
 	InControlledShutdown bool

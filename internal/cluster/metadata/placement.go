@@ -8,8 +8,8 @@ import (
 	"moldau/internal/kafka"
 )
 
-// placement is the set of partitions that name one broker: as replica, or in ISR, ELR or last known ELR. It changes
-// only when a broker enters or leaves a partition for good, so the common records do not touch it.
+// placement is the set of partitions that name one broker: as replica, as leader, or in ISR, ELR or last
+// known ELR. It changes only when a broker enters or leaves a partition for good: the common records do not touch it.
 type placement struct {
 	partitions tree[string, struct{}] // by partition key
 }
@@ -55,8 +55,8 @@ func (i *Image) placedOn(broker kafka.NodeID, want func(*Partition) bool) iter.S
 	return i.refs(on.partitions, want)
 }
 
-// PartitionsOn goes through the partitions that name a broker as replica or in ISR, ELR or last known ELR, by topic id
-// and index. As in the other queries by broker the cost goes with the partitions of that broker, not of the cluster,
+// PartitionsOn goes through the partitions that name a broker as replica or leader, or in ISR, ELR or last known ELR, by
+// topic id and index. As in the other queries by broker the cost goes with the partitions of that broker, not of the cluster,
 // and the broker need not be registered.
 func (i *Image) PartitionsOn(broker kafka.NodeID) iter.Seq[PartitionRef] {
 	return i.placedOn(broker, func(*Partition) bool { return true })

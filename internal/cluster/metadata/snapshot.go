@@ -64,7 +64,7 @@ func (c *Controller) record() Record {
 }
 
 func (i *Image) topicRecords(mv int16, yield func(Record) bool) bool {
-	for t := range i.names.values() {
+	for t := range i.Topics() {
 		if !yield(&TopicRecord{t.Name, t.ID}) {
 			return false
 		}

@@ -64,10 +64,14 @@ func (p *Partition) Preferred() kafka.NodeID {
 // Reassigning says whether a reassignment is under way.
 func (p *Partition) Reassigning() bool { return len(p.Adding) > 0 || len(p.Removing) > 0 }
 
-// members lists every broker the partition names, once each, appended to dst. ISR and ELR can name brokers that are
-// not replicas (any more).
+// members lists every broker the partition names, once each, appended to dst. The ELR can name brokers that are not
+// replicas any more; about the others nothing is taken for granted.
 func (p *Partition) members(dst []kafka.NodeID) []kafka.NodeID {
-	for _, ids := range [...][]kafka.NodeID{p.Replicas, p.ISR, p.ELR, p.LastKnownELR} {
+	leader := []kafka.NodeID{p.Leader}
+	if !p.HasLeader() {
+		leader = nil
+	}
+	for _, ids := range [...][]kafka.NodeID{p.Replicas, p.ISR, p.ELR, p.LastKnownELR, leader} {
 		for _, id := range ids {
 			if !slices.Contains(dst, id) {
 				dst = append(dst, id)
@@ -78,13 +82,28 @@ func (p *Partition) members(dst []kafka.NodeID) []kafka.NodeID {
 }
 
 // Topic finds a topic by name.
-func (i *Image) Topic(name string) (*Topic, bool) { return i.orEmpty().names.get(name) }
+func (i *Image) Topic(name string) (*Topic, bool) {
+	id, ok := i.orEmpty().names.get(name)
+	if !ok {
+		return nil, false
+	}
+	return i.topics.get(string(id[:]))
+}
 
 // TopicByID finds a topic by id.
 func (i *Image) TopicByID(id kafka.UUID) (*Topic, bool) { return i.orEmpty().topics.get(string(id[:])) }
 
 // Topics goes through the topics by name.
-func (i *Image) Topics() iter.Seq[*Topic] { return i.orEmpty().names.values() }
+func (i *Image) Topics() iter.Seq[*Topic] {
+	i = i.orEmpty()
+	return func(yield func(*Topic) bool) {
+		for _, id := range i.names.all() {
+			if t, _ := i.topics.get(string(id[:])); !yield(t) {
+				return
+			}
+		}
+	}
+}
 
 // TopicsByID goes through the topics by id.
 func (i *Image) TopicsByID() iter.Seq[*Topic] { return i.orEmpty().topics.values() }

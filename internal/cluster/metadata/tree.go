@@ -9,6 +9,10 @@ import (
 // keys are the key types of trees. Keys made of several parts are packed into strings that sort as the parts do.
 type keys interface{ ~int32 | ~string }
 
+// treeDegree sets the size of a tree's nodes: up to 31 entries. Half of the library's default, it makes a change copy
+// a third less, and a look-up costs the same.
+const treeDegree = 16
+
 // token stands for one running edit. What carries the token of an edit was made by it, so nobody else can see it yet
 // and the edit may change it in place; everything else is copied first. The field keeps addresses distinct.
 type token struct{ _ byte }
@@ -73,7 +77,7 @@ func (t *tree[K, V]) own(by *token) {
 	}
 	t.owner = by
 	if t.m == nil {
-		t.m = new(btree.Map[K, V])
+		t.m = btree.NewMap[K, V](treeDegree)
 		return
 	}
 	head := *t.m
