@@ -9,7 +9,7 @@ import (
 // CrashOptions says how much of what was not synced a power cut leaves, as chances from 0 to 1. The zero value loses
 // all of it.
 type CrashOptions struct {
-	Blocks float64 // that an unsynced block of 512 bytes reached the disk, in its newest version or the one before...
+	Blocks float64 // that an unsynced block of 512 bytes reached the disk, in its newest version or an older one
 	Torn   float64 // that a block that did was cut: part of the new bytes, part of the old
 	Sizes  float64 // that a file's unsynced size or modification time did
 	Names  float64 // that an unsynced create, unlink or rename did
@@ -164,21 +164,42 @@ func (c *crash) chooseSize(n *inode) int64 {
 // run is a stretch of blocks with one fate. Disks write long stretches at once, so that independent blocks alone would
 // hardly ever leave a whole record behind a hole.
 type run struct {
-	blocks int // left
-	lost   int // how many of the newest versions did not reach the disk
+	blocks int     // left
+	fate   fate    // of each of them
+	age    float64 // of an older version, from 0 (the newest of them) to 1
 }
 
-// next gives how many of a block's newest versions are lost.
-func (r *run) next(c *crash) int {
+type fate int
+
+const (
+	fateLost   fate = iota // no unsynced version reached the disk
+	fateOlder              // one did that was overwritten later
+	fateNewest             // the last one did
+)
+
+// next gives the version of the next block, one of versions or the durable one.
+func (r *run) next(c *crash, disk *page, versions []*page) *page {
 	if r.blocks == 0 {
-		r.blocks = 1 << (3 * c.rnd.IntN(4))
-		r.lost = 0
-		for r.lost <= maxOlder && !c.chance(c.keep.Blocks) {
-			r.lost++
+		r.blocks = [...]int{1, 1, 8, 64, 512}[c.rnd.IntN(5)]
+		r.age = c.rnd.Float64()
+		switch {
+		case c.chance(c.keep.Blocks):
+			r.fate = fateNewest
+		case c.chance(c.keep.Blocks):
+			r.fate = fateOlder
+		default:
+			r.fate = fateLost
 		}
 	}
 	r.blocks--
-	return r.lost
+	last := len(versions) - 1
+	switch {
+	case r.fate == fateNewest:
+		return versions[last]
+	case r.fate == fateOlder && last > 0:
+		return versions[last-1-int(r.age*float64(last))]
+	}
+	return disk
 }
 
 // choosePage composes a page of the durable one and the unsynced versions, oldest first, block by block.
@@ -186,16 +207,12 @@ func (c *crash) choosePage(luck *run, disk *page, versions []*page) *page {
 	out := new(page)
 	whole, same := (*page)(nil), true // whole: the version all blocks so far are of
 	for at := 0; at < pageSize; at += sectorSize {
-		pick := disk
-		lost := luck.next(c)
-		if lost < len(versions) {
-			pick = versions[len(versions)-1-lost]
-		}
+		pick := luck.next(c, disk, versions)
 		same = same && (at == 0 || pick == whole)
 		whole = pick
 		block := out[at : at+sectorSize]
 		copySector(block, pick, at)
-		if lost < len(versions) && c.chance(c.keep.Torn) {
+		if pick != disk && c.chance(c.keep.Torn) {
 			c.tear(block, disk, at)
 			same = false
 		}

@@ -92,22 +92,31 @@ func (n *inode) writeAt(room *space, p []byte, off int64) (int, error) {
 	}
 	n.grow(int((off+int64(len(p))-1)/pageSize) + 1)
 	p, err := n.reserve(room, p, off)
-	oldSize := n.size
+	existed := n.reach()
 	var arena []page
 	for done := 0; done < len(p); {
 		at := off + int64(done)
 		i, in := int(at/pageSize), int(at%pageSize)
 		chunk := p[done:min(len(p), done+pageSize-in)]
-		if len(arena) == 0 && n.needsPage(i, at < oldSize) {
+		if len(arena) == 0 && n.needsPage(i, at < existed) {
 			arena = make([]page, min(maxArena, (len(p)-done+in+pageSize-1)/pageSize))
 		}
-		copy(n.writable(i, at < oldSize, &arena)[in:], chunk)
+		copy(n.writable(i, at < existed, &arena)[in:], chunk)
 		done += len(chunk)
 	}
 	if end := off + int64(len(p)); len(p) > 0 && end > n.size {
 		n.setSize(end)
 	}
 	return len(p), err
+}
+
+// reach is the largest size since the last sync: bytes below it may be on the disk in another version.
+func (n *inode) reach() int64 {
+	reach := max(n.size, n.diskSize)
+	for _, size := range n.sizes {
+		reach = max(reach, size)
+	}
+	return reach
 }
 
 // reserve takes disk space for the pages that p touches first and cuts p where the disk is full.
@@ -295,11 +304,6 @@ func (n *inode) evict() {
 		s.cur = cutPage(s.disk, n.size-int64(i)*pageSize)
 		s.flags |= slotShared
 	}
-}
-
-// pending says whether a crash could change the file.
-func (n *inode) pending() bool {
-	return len(n.dirty) > 0 || len(n.sizes) > 0 || !n.mtime.Equal(n.diskTime)
 }
 
 // cutPage gives p with zeros from byte length on; p itself if nothing has to change, because pages are shared.

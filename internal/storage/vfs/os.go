@@ -130,7 +130,7 @@ func withFd(f *os.File, op func(fd uintptr) error) error {
 		}
 	})
 	if err != nil {
-		return err
+		return fs.ErrClosed // the only thing that can be wrong with it
 	}
 	return opErr
 }

@@ -79,7 +79,6 @@ func faultErrors() map[string]error {
 	return map[string]error{
 		"EIO": syscall.EIO, "ENOSPC": syscall.ENOSPC, "EDQUOT": syscall.EDQUOT, "EROFS": syscall.EROFS,
 		"EACCES": syscall.EACCES, "EMFILE": syscall.EMFILE, "ENOENT": syscall.ENOENT, "EOF": io.EOF,
-		"CRASHED": ErrCrashed,
 	}
 }
 

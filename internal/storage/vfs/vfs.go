@@ -22,7 +22,10 @@ type FS interface {
 	Stat(name string) (Info, error)
 	// SyncDir makes the names in dir durable.
 	SyncDir(dir string) error
-	// SyncAll writes back every dirty file of dir's file system with one call; false: not supported here.
+	// SyncAll writes back every dirty file of dir's file system with one call; false: not supported here, or errors
+	// would go unreported, and nothing was done. An error may be that of a file of somebody else. It promises nothing
+	// about names: see SyncDir. The directory whose Lock is held is told of every error since the Lock, another only
+	// of those since its first SyncAll.
 	SyncAll(dir string) (bool, error)
 	// Evict drops the clean cached pages of name, so that the next read comes from the disk. Best effort.
 	Evict(name string) error
