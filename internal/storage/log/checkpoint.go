@@ -21,12 +21,12 @@ import (
 
 // Names of the offset checkpoints at the top of a log directory.
 const (
-	RecoveryPointCheckpoint       = "recovery-point-offset-checkpoint" // first offset that is not known to be durable
+	RecoveryPointCheckpoint       = "recovery-point-offset-checkpoint" // first offset not known to be durable
 	HighWatermarkCheckpoint       = "replication-offset-checkpoint"
-	LogStartCheckpoint            = "log-start-offset-checkpoint" // only logs that start inside their first segment
+	LogStartCheckpoint            = "log-start-offset-checkpoint" // logs that start inside their first segment
 	CleanerOffsetCheckpoint       = "cleaner-offset-checkpoint"   // first offset the cleaner has not seen
 	temporarySuffix               = ".tmp"
-	maxCheckpointBytes      int64 = 256 << 20 // about 4 M partitions; guards memory against a file that is none of ours
+	maxCheckpointBytes      int64 = 256 << 20 // about 4 M partitions; guards memory
 )
 
 // FormatError says that a file is not what its format demands. It is never about the disk failing to answer.
@@ -44,9 +44,9 @@ func (e *FormatError) Error() string {
 	return e.Name + ": " + e.Reason
 }
 
-// AtomicWrite makes data the durable content of name: whatever happens, the file holds its old or its new content
-// whole, and the new one once AtomicWrite has returned nil. It goes through name.tmp, which a crash may leave behind
-// and the next write replaces. Callers serialise writes to one name.
+// AtomicWrite makes data the durable content of name: whatever happens, the file holds its old or its new
+// content whole, and the new one once AtomicWrite has returned nil. It goes through name.tmp, which a crash
+// may leave behind and the next write replaces. Callers serialise writes to one name.
 func AtomicWrite(fsys vfs.FS, name string, data []byte) error {
 	tmp := name + temporarySuffix
 	if err := writeSynced(fsys, tmp, data); err != nil {
@@ -95,8 +95,8 @@ func readWhole(fsys vfs.FS, name string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// ReadCheckpoint reads an offset checkpoint. A missing file is an empty one; anything malformed is a *FormatError: the
-// file was written atomically, so damage means that the directory cannot be trusted.
+// ReadCheckpoint reads an offset checkpoint. A missing file is an empty one; anything malformed is a
+// *FormatError: the file was written atomically, so damage means that the directory cannot be trusted.
 func ReadCheckpoint(fsys vfs.FS, name string) (map[kafka.TopicPartition]kafka.Offset, error) {
 	data, err := readWhole(fsys, name, maxCheckpointBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -157,16 +157,17 @@ func parseOffsets(name string, data []byte) (map[kafka.TopicPartition]kafka.Offs
 	return out, nil
 }
 
-// appendCheckpointHead writes the two lines every text checkpoint begins with: version 0 and the number of entries.
+// appendCheckpointHead writes the two lines every text checkpoint begins with: version 0 and the number of
+// entries.
 func appendCheckpointHead(dst []byte, entries int) []byte {
 	dst = append(dst, "0\n"...)
 	dst = strconv.AppendInt(dst, int64(entries), 10)
 	return append(dst, '\n')
 }
 
-// parseCheckpoint walks a text checkpoint (version 0) and calls entry for the fields of each line. The number of
-// entries must be the promised one, so a cut file never passes. An empty file has no entries: Kafka creates its
-// checkpoints so.
+// parseCheckpoint walks a text checkpoint (version 0) and calls entry for the fields of each line. The number
+// of entries must be the promised one, so a cut file never passes. An empty file has no entries: Kafka
+// creates its checkpoints so.
 func parseCheckpoint(name string, data []byte, width int, entry func(fields []string) error) error {
 	line := 0
 	bad := func(format string, args ...any) error {

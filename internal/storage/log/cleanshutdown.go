@@ -11,7 +11,8 @@ import (
 	"moldau/internal/storage/vfs"
 )
 
-// CleanShutdownFile is the name of the marker at the top of a log directory that says its logs were closed in order.
+// CleanShutdownFile is the name of the marker at the top of a log directory that says its logs were closed in
+// order.
 const CleanShutdownFile = ".kafka_cleanshutdown"
 
 // NoBrokerEpoch is the broker epoch of a marker that names none.
@@ -23,9 +24,9 @@ type cleanShutdown struct {
 	BrokerEpoch *kafka.BrokerEpoch `json:"brokerEpoch"`
 }
 
-// ReadCleanShutdown says whether dir was closed in order, and in which broker epoch, NoBrokerEpoch when the marker does
-// not say: older brokers leave it empty, and one that cannot be read still says that the logs are clean, but is no proof
-// of an epoch.
+// ReadCleanShutdown says whether dir was closed in order, and in which broker epoch, NoBrokerEpoch when the
+// marker does not say: older brokers leave it empty, and one that cannot be read still says that the logs are
+// clean, but is no proof of an epoch.
 func ReadCleanShutdown(fsys vfs.FS, dir string) (kafka.BrokerEpoch, bool, error) {
 	data, err := readWhole(fsys, path.Join(dir, CleanShutdownFile), maxSmallFileBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -53,9 +54,9 @@ func formatCleanShutdown(epoch kafka.BrokerEpoch) []byte {
 	return fmt.Appendf(nil, `{"version":0,"brokerEpoch":%d}`, epoch)
 }
 
-// RemoveCleanShutdown removes the marker, durably: it must be gone before the first write to a log of dir, or a crash
-// would pass for an orderly stop. A marker that is gone already may not be gone durably yet, so the directory is always
-// synced.
+// RemoveCleanShutdown removes the marker, durably: it must be gone before the first write to a log of dir, or
+// a crash would pass for an orderly stop. A marker that is gone already may not be gone durably yet, so the
+// directory is always synced.
 func RemoveCleanShutdown(fsys vfs.FS, dir string) error {
 	err := fsys.Remove(path.Join(dir, CleanShutdownFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

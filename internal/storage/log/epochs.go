@@ -13,11 +13,11 @@ type EpochEntry struct {
 	Start kafka.Offset
 }
 
-// Epochs is the history of a partition's leaders, oldest first: both fields of its entries rise strictly. It is how two
-// replicas find out where their logs part (KIP-101, KIP-279, KIP-320).
+// Epochs is the history of a partition's leaders, oldest first: both fields of its entries rise strictly. It
+// is how two replicas find out where their logs part (KIP-101, KIP-279, KIP-320).
 //
-// Values are immutable: every change gives a new value that shares no memory anybody could write to, so a view or a
-// flush may keep one without a lock. The nil value is a log without epochs.
+// Values are immutable: every change gives a new value that shares no memory anybody could write to, so a
+// view or a flush may keep one without a lock. The nil value is a log without epochs.
 type Epochs []EpochEntry
 
 // Latest gives the newest entry; false when there is none.
@@ -28,9 +28,10 @@ func (e Epochs) Latest() (EpochEntry, bool) {
 	return e[len(e)-1], true
 }
 
-// Assign records that epoch began at start, and says whether that changed anything. A known newest epoch is no change;
-// otherwise entries that the new one contradicts (same or newer epoch, same or later start) are dropped first, so an
-// epoch in which nothing was written leaves no trace. Negative values never change anything.
+// Assign records that epoch began at start, and says whether that changed anything. A known newest epoch is
+// no change; otherwise entries that the new one contradicts (same or newer epoch, same or later start) are
+// dropped first, so an epoch in which nothing was written leaves no trace. Negative values never change
+// anything.
 func (e Epochs) Assign(epoch kafka.LeaderEpoch, start kafka.Offset) (Epochs, bool) {
 	if epoch < 0 || start < 0 {
 		return e, false
@@ -47,7 +48,8 @@ func (e Epochs) Assign(epoch kafka.LeaderEpoch, start kafka.Offset) (Epochs, boo
 	return append(out, EpochEntry{Epoch: epoch, Start: start}), true
 }
 
-// EndFor answers where the given epoch ends in a log that ends at logEnd, and which epoch that answer is about:
+// EndFor answers where the given epoch ends in a log that ends at logEnd, and which epoch that answer is
+// about:
 //   - the newest epoch ends at logEnd;
 //   - an epoch above the newest, or NoEpoch, is not known: (NoEpoch, NoOffset);
 //   - any other ends where the next higher epoch starts, and the answer names the newest epoch not above the asked one,
@@ -120,8 +122,8 @@ func (e Epochs) TruncateEnd(end kafka.Offset) Epochs {
 	return e[:keep:keep]
 }
 
-// TruncateStart gives the history of the log that begins at start: older entries are gone, and the one that covers
-// start begins there now. A log emptied from its front keeps its newest epoch that way.
+// TruncateStart gives the history of the log that begins at start: older entries are gone, and the one that
+// covers start begins there now. A log emptied from its front keeps its newest epoch that way.
 func (e Epochs) TruncateStart(start kafka.Offset) Epochs {
 	i := e.firstStartingAfter(start) - 1
 	if i < 0 || (i == 0 && e[0].Start == start) {

@@ -14,8 +14,8 @@ import (
 // EpochsFile is the name of the leader epoch history inside a partition's directory.
 const EpochsFile = "leader-epoch-checkpoint"
 
-// ReadEpochs reads the history kept in the partition directory dir. A missing file is an empty history; a malformed one,
-// or one whose entries do not rise strictly, is a *FormatError.
+// ReadEpochs reads the history kept in the partition directory dir. A missing file is an empty history; a
+// malformed one, or one whose entries do not rise strictly, is a *FormatError.
 func ReadEpochs(fsys vfs.FS, dir string) (Epochs, error) {
 	name := path.Join(dir, EpochsFile)
 	data, err := readWhole(fsys, name, maxCheckpointBytes)
@@ -28,7 +28,8 @@ func ReadEpochs(fsys vfs.FS, dir string) (Epochs, error) {
 	return parseEpochs(name, data)
 }
 
-// WriteEpochs replaces the history kept in dir, durably. It does blocking I/O: never call it under a partition's lock.
+// WriteEpochs replaces the history kept in dir, durably. It does blocking I/O: never call it under a
+// partition's lock.
 func WriteEpochs(fsys vfs.FS, dir string, e Epochs) error {
 	return AtomicWrite(fsys, path.Join(dir, EpochsFile), formatEpochs(e))
 }

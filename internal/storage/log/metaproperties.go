@@ -17,19 +17,19 @@ const MetaPropertiesFile = "meta.properties"
 // maxSmallFileBytes guards memory against a file that is none of ours.
 const maxSmallFileBytes = 1 << 20
 
-// MetaProperties says to which cluster and node a log directory belongs, and which directory it is (KIP-858). A node
-// must refuse a directory of another cluster or node.
+// MetaProperties says to which cluster and node a log directory belongs, and which directory it is (KIP-858).
+// A node must refuse a directory of another cluster or node.
 type MetaProperties struct {
 	ClusterID   string       // "" when absent, which only version 0 allows
 	NodeID      kafka.NodeID // NoNode when absent, which only version 0 allows
 	DirectoryID kafka.UUID   // zero when absent: the directory is older than KIP-858
-	// Version is what was read: 1, or 0 from ZooKeeper times, when the node id was called broker.id. Written is
-	// always 1.
+	// Version is what was read: 1, or 0 from ZooKeeper times, when the node id was called broker.id. Written
+	// is always 1.
 	Version int
 }
 
-// ReadMetaProperties reads the identity of dir. A missing file is fs.ErrNotExist: the directory is not formatted.
-// Anything malformed is a *FormatError. Unknown keys are skipped.
+// ReadMetaProperties reads the identity of dir. A missing file is fs.ErrNotExist: the directory is not
+// formatted. Anything malformed is a *FormatError. Unknown keys are skipped.
 func ReadMetaProperties(fsys vfs.FS, dir string) (MetaProperties, error) {
 	name := path.Join(dir, MetaPropertiesFile)
 	data, err := readWhole(fsys, name, maxSmallFileBytes)

@@ -9,8 +9,8 @@ import (
 	"unicode/utf16"
 )
 
-// The text form of java.util.Properties, as far as identity files need it: Kafka reads and writes them with that class,
-// so its escapes can appear in what we read, and must in what we write. The bytes are ISO-8859-1.
+// The text form of java.util.Properties, as far as identity files need it: Kafka reads and writes them with
+// that class, so its escapes can appear in what we read, and must in what we write. The bytes are ISO-8859-1.
 
 // parseJavaProperties reads key and value pairs; the last of several equal keys wins.
 func parseJavaProperties(data []byte) (map[string]string, error) {
@@ -33,8 +33,8 @@ func parseJavaProperties(data []byte) (map[string]string, error) {
 	}
 }
 
-// propertyLines cuts logical lines: natural lines without blank ones and comments, joined where one ends in an odd
-// number of backslashes.
+// propertyLines cuts logical lines: natural lines without blank ones and comments, joined where one ends in
+// an odd number of backslashes.
 type propertyLines struct{ rest []byte }
 
 func (p *propertyLines) next() (string, bool) {

@@ -13,8 +13,9 @@ import (
 // PartitionMetadataFile is the name of the file that ties a partition's directory to a topic id.
 const PartitionMetadataFile = "partition.metadata"
 
-// ReadPartitionMetadata reads the topic id kept in the partition directory dir. A missing file is fs.ErrNotExist: nothing
-// was appended there yet. Anything malformed, the zero id included, is a *FormatError.
+// ReadPartitionMetadata reads the topic id kept in the partition directory dir. A missing file is
+// fs.ErrNotExist: nothing was appended there yet. Anything malformed, the zero id included, is a
+// *FormatError.
 func ReadPartitionMetadata(fsys vfs.FS, dir string) (kafka.UUID, error) {
 	name := path.Join(dir, PartitionMetadataFile)
 	data, err := readWhole(fsys, name, maxSmallFileBytes)
@@ -28,8 +29,8 @@ func ReadPartitionMetadata(fsys vfs.FS, dir string) (kafka.UUID, error) {
 	return id, nil
 }
 
-// WritePartitionMetadata ties dir to a topic, durably. It must come before the first append, so that no data can ever
-// be taken for another topic's of the same name.
+// WritePartitionMetadata ties dir to a topic, durably. It must come before the first append, so that no data
+// can ever be taken for another topic's of the same name.
 func WritePartitionMetadata(fsys vfs.FS, dir string, topic kafka.UUID) error {
 	if topic.IsZero() {
 		return errors.New("partition.metadata needs a topic id")

@@ -10,27 +10,29 @@ import (
 	"moldau/internal/storage/record"
 )
 
-// producerWindow is how many batches per producer are remembered to recognise resent ones. Idempotent clients keep at
-// most five requests in flight, so this is the protocol's number and not a setting.
+// producerWindow is how many batches per producer are remembered to recognise resent ones. Idempotent clients
+// keep at most five requests in flight, so this is the protocol's number and not a setting.
 const producerWindow = 5
 
-// Producers is what one partition knows of the idempotent and transactional producers that write to it: the last
-// sequences of each, its open transaction, and the transactions that hold back the last stable offset (KIP-98).
+// Producers is what one partition knows of the idempotent and transactional producers that write to it: the
+// last sequences of each, its open transaction, and the transactions that hold back the last stable offset
+// (KIP-98).
 //
-// It is rebuilt from the log, with snapshots as a shortcut, so it must change only by what was appended: Check looks and
-// changes nothing, Update tells what now stands in the log. The owner of the log locks; nothing here is safe for
-// concurrent use. The zero value is an empty state and costs a few words.
+// It is rebuilt from the log, with snapshots as a shortcut, so it must change only by what was appended:
+// Check looks and changes nothing, Update tells what now stands in the log. The owner of the log locks;
+// nothing here is safe for concurrent use. The zero value is an empty state and costs a few words.
 type Producers struct {
 	byID map[kafka.ProducerID]*producer
 	// open are the open transactions, by rising first offset.
 	open []openTxn
-	// ended are the transactions whose marker is not known to lie below the high watermark, reduced to those that can
-	// still be the earliest: both fields rise, so the first one holds the last stable offset back (KIP-98).
+	// ended are the transactions whose marker is not known to lie below the high watermark, reduced to those
+	// that can still be the earliest: both fields rise, so the first one holds the last stable offset back
+	// (KIP-98).
 	ended []endedTxn
 }
 
-// producer is the state of one producer id. It holds no pointer and has a size class of its own (144 bytes), because
-// there can be millions.
+// producer is the state of one producer id. It holds no pointer and has a size class of its own (144 bytes),
+// because there can be millions.
 type producer struct {
 	txnFirst         kafka.Offset // first offset of the open transaction, NoOffset without one
 	lastTimestamp    int64        // ms; of the last batch or marker: expiry counts from it
@@ -88,9 +90,9 @@ func (p *Producers) Len() int { return len(p.byID) }
 // Reset forgets everything: the log starts anew.
 func (p *Producers) Reset() { *p = Producers{} }
 
-// Update tells that b now stands in the log at its stamped offsets, whoever wrote it. It never refuses: on a follower
-// and in recovery the log is the truth. When b is a marker that ended a transaction it says which, and the caller adds
-// aborted ones to the txn index. For a known producer it allocates nothing.
+// Update tells that b now stands in the log at its stamped offsets, whoever wrote it. It never refuses: on a
+// follower and in recovery the log is the truth. When b is a marker that ended a transaction it says which,
+// and the caller adds aborted ones to the txn index. For a known producer it allocates nothing.
 func (p *Producers) Update(b record.Batch) (CompletedTxn, bool) {
 	if !b.HasProducer() {
 		return CompletedTxn{}, false
@@ -130,10 +132,15 @@ func (p *Producers) endTxn(b record.Batch, m marker) (CompletedTxn, bool) {
 	s.coordinatorEpoch = m.coordinatorEpoch
 	s.lastTimestamp = m.timestamp
 	if s.txnFirst == kafka.NoOffset {
-		return CompletedTxn{}, false // nothing was written here: neither index nor last stable offset care (KIP-98)
+		return CompletedTxn{}, false // nothing was written here, so neither index nor last stable offset care
 	}
-	done := CompletedTxn{ProducerID: id, First: s.txnFirst, Last: b.LastOffset(), Aborted: m.kind == markerAbort}
-	done.LastStable = done.Last + 1
+	done := CompletedTxn{
+		ProducerID: id,
+		First:      s.txnFirst,
+		Last:       b.LastOffset(),
+		LastStable: b.LastOffset() + 1,
+		Aborted:    m.kind == markerAbort,
+	}
 	p.removeOpen(id, done.First)
 	if len(p.open) > 0 {
 		done.LastStable = p.open[0].first
@@ -151,7 +158,12 @@ func (p *Producers) state(id kafka.ProducerID) *producer {
 	if p.byID == nil {
 		p.byID = make(map[kafka.ProducerID]*producer)
 	}
-	s := &producer{txnFirst: kafka.NoOffset, coordinatorEpoch: -1, epoch: kafka.NoProducerEpoch, lastTimestamp: -1}
+	s := &producer{
+		txnFirst:         kafka.NoOffset,
+		lastTimestamp:    -1,
+		coordinatorEpoch: -1,
+		epoch:            kafka.NoProducerEpoch,
+	}
 	p.byID[id] = s
 	return s
 }
@@ -196,10 +208,11 @@ func (b producerBatch) firstSeq() int32 {
 	return int32((int64(b.lastSeq) - int64(b.delta)) & 0x7fffffff)
 }
 
-// FirstUnstable tells that the high watermark is hw (it may be any value on a node that does not know one) and gives the
-// first offset of the earliest transaction that is open or whose marker does not lie below hw; NoOffset when there is
-// none. read_committed consumers may read up to min(hw, that). It can lie below the log start after records were
-// deleted; callers clamp it. What lies below hw is forgotten, so hw must not fall except through a Reload.
+// FirstUnstable tells that the high watermark is hw (it may be any value on a node that does not know one)
+// and gives the first offset of the earliest transaction that is open or whose marker does not lie below hw;
+// NoOffset when there is none. read_committed consumers may read up to min(hw, that). It can lie below the
+// log start after records were deleted; callers clamp it. What lies below hw is forgotten, so hw must not
+// fall except through a Reload.
 func (p *Producers) FirstUnstable(hw kafka.Offset) kafka.Offset {
 	stable := 0
 	for stable < len(p.ended) && p.ended[stable].marker < hw {
@@ -217,8 +230,8 @@ func (p *Producers) FirstUnstable(hw kafka.Offset) kafka.Offset {
 	return min(p.open[0].first, p.ended[0].first)
 }
 
-// addEnded keeps ended a queue whose minimum is its front: an older transaction that starts later than t also turns
-// stable earlier than t, so it can never be the earliest again.
+// addEnded keeps ended a queue whose minimum is its front: an older transaction that starts later than t also
+// turns stable earlier than t, so it can never be the earliest again.
 func (p *Producers) addEnded(t endedTxn) {
 	keep := len(p.ended)
 	for keep > 0 && p.ended[keep-1].first >= t.first {
@@ -247,8 +260,8 @@ func (p *Producers) removeOpen(id kafka.ProducerID, first kafka.Offset) {
 	}
 }
 
-// HasOpenTxn says whether id has an open transaction in exactly this epoch here; only the first batch of one needs the
-// coordinator's word (KIP-890).
+// HasOpenTxn says whether id has an open transaction in exactly this epoch here; only the first batch of one
+// needs the coordinator's word (KIP-890).
 func (p *Producers) HasOpenTxn(id kafka.ProducerID, epoch kafka.ProducerEpoch) bool {
 	s, ok := p.byID[id]
 	return ok && s.txnFirst != kafka.NoOffset && s.epoch == epoch

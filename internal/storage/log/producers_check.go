@@ -18,14 +18,14 @@ const (
 // ProducerCheck is what Check needs to know beside the batch.
 type ProducerCheck struct {
 	Origin Origin
-	// RequireFirstSequence: the batch belongs to a producer on transactions v2, of whom a partition that remembers no
-	// batch must see sequence 0 first (KIP-890). Plain idempotent producers may start anywhere, as their state may
-	// have expired or been deleted with the data.
+	// RequireFirstSequence: the batch belongs to a producer on transactions v2, of whom a partition that
+	// remembers no batch must see sequence 0 first (KIP-890). Plain idempotent producers may start anywhere,
+	// as their state may have expired or been deleted with the data.
 	RequireFirstSequence bool
 	// TransactionVersion of the coordinator that wrote a marker: from 2 on, each transaction has a new epoch.
 	TransactionVersion int16
-	// RefuseNew: the broker's limit on producer ids is reached. A client's batch of an id that is not known here gets
-	// PolicyViolation; known ids are never affected.
+	// RefuseNew: the broker's limit on producer ids is reached. A client's batch of an id that is not known
+	// here gets PolicyViolation; known ids are never affected.
 	RefuseNew bool
 }
 
@@ -36,15 +36,16 @@ type Verdict struct {
 	TimestampMs int64        // max timestamp of the original, when Duplicate
 }
 
-// Check judges one batch against what its producer wrote before. A batch that is remembered with the same epoch and the
-// same first and last sequence is a duplicate, answered with its original place and not to be appended. Errors:
+// Check judges one batch against what its producer wrote before. A batch that is remembered with the same
+// epoch and the same first and last sequence is a duplicate, answered with its original place and not to be
+// appended. Errors:
 //
 //	InvalidProducerEpoch          the epoch is older than the known one
-//	OutOfOrderSequenceNumber      a gap, an old batch beyond the window, or a new epoch that does not start at 0
+//	OutOfOrderSequenceNumber      a gap, a batch older than the window, or a new epoch that starts above 0
 //	InvalidTxnState               a plain batch while the producer's transaction is open
 //	TransactionCoordinatorFenced  a marker of an older coordinator
 //	PolicyViolation               see ProducerCheck.RefuseNew
-//	InvalidRecord                 a batch with a producer id but without a sequence, or a control batch that cannot be read
+//	InvalidRecord                 a batch with producer id but no sequence, or an unreadable control batch
 //
 // It changes nothing; a batch must be followed by its Update before the next one is checked.
 func (p *Producers) Check(b record.Batch, c ProducerCheck) (Verdict, error) {
@@ -59,7 +60,7 @@ func (p *Producers) Check(b record.Batch, c ProducerCheck) (Verdict, error) {
 		return Verdict{}, nil
 	}
 	if c.Origin == FromClient && b.BaseSequence() < 0 {
-		return Verdict{}, kafka.Errorf(kafka.InvalidRecord, "batch of producer %d has no sequence", b.ProducerID())
+		return Verdict{}, kafka.Errorf(kafka.InvalidRecord, "producer %d sent no sequence", b.ProducerID())
 	}
 	if s == nil {
 		return Verdict{}, checkUnknown(b, c)
@@ -76,11 +77,12 @@ func (p *Producers) Check(b record.Batch, c ProducerCheck) (Verdict, error) {
 // checkUnknown judges a client's first batch of an id that is not known here.
 func checkUnknown(b record.Batch, c ProducerCheck) error {
 	if c.RefuseNew {
-		return kafka.Errorf(kafka.PolicyViolation, "too many producer ids on this broker, %d is refused", b.ProducerID())
+		return kafka.Errorf(kafka.PolicyViolation, "too many producer ids: %d is refused", b.ProducerID())
 	}
 	if c.Origin == FromClient && c.RequireFirstSequence && b.BaseSequence() != 0 {
 		return kafka.Errorf(kafka.OutOfOrderSequenceNumber,
-			"transactional producer %d starts at sequence %d, but nothing is known of it here", b.ProducerID(), b.BaseSequence())
+			"transactional producer %d starts at sequence %d, but nothing is known of it here",
+			b.ProducerID(), b.BaseSequence())
 	}
 	return nil
 }
@@ -102,8 +104,8 @@ func (s *producer) checkData(b record.Batch, c ProducerCheck) error {
 	return nil
 }
 
-// checkSequence demands the sequence after the last one, and 0 after a change of epoch, after a marker that changed the
-// epoch, and after 2147483647.
+// checkSequence demands the sequence after the last one, and 0 after a change of epoch, after a marker that
+// changed the epoch, and after 2147483647.
 func (s *producer) checkSequence(b record.Batch) error {
 	if s.epoch == kafka.NoProducerEpoch {
 		return nil // only a foreign snapshot can say that; it knows nothing
@@ -115,7 +117,8 @@ func (s *producer) checkSequence(b record.Batch) error {
 	if b.BaseSequence() == want {
 		return nil
 	}
-	return kafka.Errorf(kafka.OutOfOrderSequenceNumber, "producer %d sent sequence %d in epoch %d, expected %d",
+	return kafka.Errorf(kafka.OutOfOrderSequenceNumber,
+		"producer %d sent sequence %d in epoch %d, expected %d",
 		b.ProducerID(), b.BaseSequence(), b.ProducerEpoch(), want)
 }
 
@@ -129,23 +132,25 @@ func (s *producer) checkMarker(b record.Batch, c ProducerCheck) error {
 		return nil
 	}
 	if s.markerEpochTooOld(b.ProducerEpoch(), c.TransactionVersion) {
-		return kafka.Errorf(kafka.InvalidProducerEpoch, "marker for producer %d carries epoch %d, known is %d",
+		return kafka.Errorf(kafka.InvalidProducerEpoch, "marker for producer %d has epoch %d, known is %d",
 			b.ProducerID(), b.ProducerEpoch(), s.epoch)
 	}
 	if m.coordinatorEpoch < s.coordinatorEpoch {
-		return kafka.Errorf(kafka.TransactionCoordinatorFenced, "marker for producer %d is of coordinator epoch %d, known is %d",
+		return kafka.Errorf(kafka.TransactionCoordinatorFenced,
+			"marker for producer %d is of coordinator epoch %d, known is %d",
 			b.ProducerID(), m.coordinatorEpoch, s.coordinatorEpoch)
 	}
 	return nil
 }
 
-// lastProducerEpoch is the highest epoch a producer id can have; its last transaction ends in it, so a marker cannot
-// carry a higher one.
+// lastProducerEpoch is the highest epoch a producer id can have; its last transaction ends in it, so a marker
+// cannot carry a higher one.
 const lastProducerEpoch kafka.ProducerEpoch = 32767
 
-// markerEpochTooOld: before transactions v2 a marker carries the producer's epoch or a higher one (fencing). Under v2
-// the epoch rises before the marker is written, so an equal one can only be a marker sent twice, which finds no open
-// transaction: with one open, it is a late marker that would end the wrong transaction (KIP-890).
+// markerEpochTooOld: before transactions v2 a marker carries the producer's epoch or a higher one (fencing).
+// Under v2 the epoch rises before the marker is written, so an equal one can only be a marker sent twice,
+// which finds no open transaction: with one open, it is a late marker that would end the wrong transaction
+// (KIP-890).
 func (s *producer) markerEpochTooOld(epoch kafka.ProducerEpoch, version int16) bool {
 	if version < 2 || epoch != s.epoch {
 		return epoch < s.epoch

@@ -45,9 +45,10 @@ func parseSnapshotName(name string) (kafka.Offset, bool) {
 	return kafka.Offset(offset), err == nil
 }
 
-// WriteSnapshot writes the state to dir as the snapshot of offset, the end of the log that the state covers. Without
-// sync the file is as durable as the page cache: the caller must sync it before it counts on it (a torn one is found by
-// its CRC). Of each producer only the newest batch is kept, as the format has room for one.
+// WriteSnapshot writes the state to dir as the snapshot of offset, the end of the log that the state covers.
+// Without sync the file is as durable as the page cache: the caller must sync it before it counts on it (a
+// torn one is found by its CRC). Of each producer only the newest batch is kept, as the format has room for
+// one.
 func (p *Producers) WriteSnapshot(fsys vfs.FS, dir string, offset kafka.Offset, sync bool) (err error) {
 	f, err := fsys.Open(path.Join(dir, SnapshotName(offset)), os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
@@ -83,9 +84,12 @@ func (p *Producers) encode() []byte {
 	return out
 }
 
-// LoadSnapshot replaces the state by the snapshot of offset, without the producers that have expired by now. On an error
-// the state is untouched; a damaged file is a *FormatError, and the caller takes an older one or the log itself.
-func (p *Producers) LoadSnapshot(fsys vfs.FS, dir string, offset kafka.Offset, now time.Time, ttl time.Duration) error {
+// LoadSnapshot replaces the state by the snapshot of offset, without the producers that have expired by now.
+// On an error the state is untouched; a damaged file is a *FormatError, and the caller takes an older one or
+// the log itself.
+func (p *Producers) LoadSnapshot(
+	fsys vfs.FS, dir string, offset kafka.Offset, now time.Time, ttl time.Duration,
+) error {
 	name := path.Join(dir, SnapshotName(offset))
 	data, err := readWhole(fsys, name, maxSnapshotBytes)
 	if err != nil {
@@ -199,10 +203,10 @@ func RemoveSnapshot(fsys vfs.FS, dir string, offset kafka.Offset) error {
 	return err
 }
 
-// Reload replaces the state by what dir knows of a log that ends at end, and gives the offset from which the caller must
-// replay the log with Update: the snapshot's, or NoOffset for all of it. Damaged snapshots are deleted and the next
-// older one is taken. Snapshots beyond end describe what was cut off; they are deleted durably, because one that came
-// back after a power cut would by then lie inside a log with another history.
+// Reload replaces the state by what dir knows of a log that ends at end, and gives the offset from which the
+// caller must replay the log with Update: the snapshot's, or NoOffset for all of it. Damaged snapshots are
+// deleted and the next older one is taken. Snapshots beyond end describe what was cut off; they are deleted
+// durably, because one that came back after a power cut would by then lie inside a log with another history.
 func (p *Producers) Reload(
 	fsys vfs.FS, dir string, end kafka.Offset, now time.Time, ttl time.Duration,
 ) (kafka.Offset, error) {
@@ -231,7 +235,9 @@ func (p *Producers) Reload(
 }
 
 // dropSnapshotsAbove durably deletes those of the rising offsets that lie above end and gives the others.
-func dropSnapshotsAbove(fsys vfs.FS, dir string, offsets []kafka.Offset, end kafka.Offset) ([]kafka.Offset, error) {
+func dropSnapshotsAbove(
+	fsys vfs.FS, dir string, offsets []kafka.Offset, end kafka.Offset,
+) ([]kafka.Offset, error) {
 	keep, _ := slices.BinarySearch(offsets, end+1)
 	for _, offset := range offsets[keep:] {
 		if err := RemoveSnapshot(fsys, dir, offset); err != nil {
@@ -244,8 +250,8 @@ func dropSnapshotsAbove(fsys vfs.FS, dir string, offsets []kafka.Offset, end kaf
 	return offsets[:keep], fsys.SyncDir(dir)
 }
 
-// RetainSnapshots deletes the snapshots that nothing can start from: all but those of the given segment bases and the
-// newest one. bases must rise.
+// RetainSnapshots deletes the snapshots that nothing can start from: all but those of the given segment bases
+// and the newest one. bases must rise.
 func RetainSnapshots(fsys vfs.FS, dir string, bases []kafka.Offset) error {
 	offsets, err := ListSnapshots(fsys, dir)
 	if err != nil {

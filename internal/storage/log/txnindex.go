@@ -31,12 +31,12 @@ type AbortedTxn struct {
 	LastStable kafka.Offset // the last stable offset when the marker was written
 }
 
-// TxnIndex lists the transactions whose abort marker lies in one segment, in marker order. read_committed fetches are
-// answered from it. Its file exists only once there is an entry, and is open only while something is read or written:
-// aborts are rare, and an idle partition holds no file.
+// TxnIndex lists the transactions whose abort marker lies in one segment, in marker order. read_committed
+// fetches are answered from it. Its file exists only once there is an entry, and is open only while something
+// is read or written: aborts are rare, and an idle partition holds no file.
 //
-// Append, Truncate and Remove belong to the owner of the log, who locks. Overlapping may run beside them without the lock:
-// it sees entries as they were at some moment of the call.
+// Append, Truncate and Remove belong to the owner of the log, who locks. Overlapping may run beside them
+// without the lock: it sees entries as they were at some moment of the call.
 type TxnIndex struct {
 	fsys vfs.FS
 	name string
@@ -51,8 +51,8 @@ type txnIndexEnd struct {
 
 var emptyTxnIndex = &txnIndexEnd{last: kafka.NoOffset}
 
-// OpenTxnIndex opens the index in file name, which need not exist, by reading its last entry. It trusts the rest: after
-// an unclean stop call Check. A file that cannot be an index is a *FormatError.
+// OpenTxnIndex opens the index in file name, which need not exist, by reading its last entry. It trusts the
+// rest: after an unclean stop call Check. A file that cannot be an index is a *FormatError.
 func OpenTxnIndex(fsys vfs.FS, name string) (*TxnIndex, error) {
 	x := &TxnIndex{fsys: fsys, name: name}
 	x.end.Store(emptyTxnIndex)
@@ -106,8 +106,9 @@ func (x *TxnIndex) Append(a AbortedTxn) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if _, err := f.WriteAt(appendTxnEntry(make([]byte, 0, txnEntrySize), a), end.entries*txnEntrySize); err != nil {
-		_ = f.Truncate(end.entries * txnEntrySize) // a torn entry would make the file look damaged at the next start
+	entry := appendTxnEntry(make([]byte, 0, txnEntrySize), a)
+	if _, err := f.WriteAt(entry, end.entries*txnEntrySize); err != nil {
+		_ = f.Truncate(end.entries * txnEntrySize) // a torn entry would look like damage at the next start
 		return err
 	}
 	x.end.Store(&txnIndexEnd{entries: end.entries + 1, last: a.Last})
@@ -151,8 +152,8 @@ func (x *TxnIndex) readAt(f vfs.File, i int64, n int, dst []AbortedTxn) ([]Abort
 	return dst, nil
 }
 
-// walk calls visit for each entry from index i on until it returns false. A file that was removed or cut meanwhile
-// simply ends.
+// walk calls visit for each entry from index i on until it returns false. A file that was removed or cut
+// meanwhile simply ends.
 func (x *TxnIndex) walk(f vfs.File, i, entries int64, visit func(i int64, a AbortedTxn) bool) error {
 	var batch []AbortedTxn
 	for i < entries {
@@ -174,13 +175,15 @@ func (x *TxnIndex) walk(f vfs.File, i, entries int64, visit func(i int64, a Abor
 	return nil
 }
 
-// Overlapping appends to dst the aborted transactions that a read_committed reader of [from, upper) must know: those
-// whose marker is at or after from and whose first offset lies below upper. done says that no later segment can hold
-// another one, because everything below upper was stable when an entry here was written; otherwise the caller goes on
-// with the next segment's index.
-func (x *TxnIndex) Overlapping(dst []AbortedTxn, from, upper kafka.Offset) (_ []AbortedTxn, done bool, err error) {
+// Overlapping appends to dst the aborted transactions that a read_committed reader of [from, upper) must
+// know: those whose marker is at or after from and whose first offset lies below upper. done says that no
+// later segment can hold another one, because everything below upper was stable when an entry here was
+// written; otherwise the caller goes on with the next segment's index.
+func (x *TxnIndex) Overlapping(
+	dst []AbortedTxn, from, upper kafka.Offset,
+) (_ []AbortedTxn, done bool, err error) {
 	end := x.end.Load()
-	if end.last < from { // also an empty index; nothing here can say done, as stable offsets lie at most one above markers
+	if end.last < from { // an empty index too. No entry can say done: stable offsets are at most marker + 1
 		return dst, false, nil
 	}
 	f, err := x.fsys.Open(x.name, os.O_RDONLY)
@@ -223,9 +226,9 @@ func (x *TxnIndex) firstFrom(f vfs.File, entries int64, from kafka.Offset) (int6
 	return lo, nil
 }
 
-// Check reads the whole index of a segment with records in [base, next) and demands that it makes sense: known versions,
-// no transaction that ends before it begins, markers rising and inside the segment. A fault is a *FormatError: the
-// caller rebuilds the index while it recovers the segment.
+// Check reads the whole index of a segment with records in [base, next) and demands that it makes sense:
+// known versions, no transaction that ends before it begins, markers rising and inside the segment. A fault
+// is a *FormatError: the caller rebuilds the index while it recovers the segment.
 func (x *TxnIndex) Check(base, next kafka.Offset) error {
 	entries := x.end.Load().entries
 	if entries == 0 {
@@ -243,7 +246,7 @@ func (x *TxnIndex) Check(base, next kafka.Offset) error {
 		case a.ProducerID < 0 || a.First < 0 || a.First > a.Last:
 			fault = x.bad("entry %d of producer %d spans %d to %d", i, a.ProducerID, a.First, a.Last)
 		case a.Last <= before || a.Last >= next:
-			fault = x.bad("entry %d: marker offset %d after %d in a segment of %d to %d", i, a.Last, before, base, next)
+			fault = x.bad("entry %d: marker at %d after %d in a segment of %d to %d", i, a.Last, before, base, next)
 		}
 		seen, before = i+1, a.Last
 		return fault == nil
@@ -280,7 +283,8 @@ func (x *TxnIndex) Truncate(end kafka.Offset) (err error) {
 	return f.Truncate(now.entries * txnEntrySize)
 }
 
-// Remove deletes the file and leaves an empty index: for a segment that is deleted, or whose index is rebuilt.
+// Remove deletes the file and leaves an empty index: for a segment that is deleted, or whose index is
+// rebuilt.
 func (x *TxnIndex) Remove() error {
 	x.end.Store(emptyTxnIndex)
 	err := x.fsys.Remove(x.name)
