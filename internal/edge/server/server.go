@@ -159,8 +159,9 @@ func (s *Server) remove(c *conn) {
 	s.left = make(chan struct{})
 }
 
-// makeRoom waits until a connection of l fits under the limits; an internal listener evicts instead of waiting for the
-// server's limit. It reports false when the server closes.
+// makeRoom waits until a connection of l fits under the limits. For an internal listener the server's limit is no
+// reason to wait: the longest idle connection of an ordinary one is closed instead, and the new one goes ahead of those
+// that wait for its place. It reports false when the server closes.
 func (s *Server) makeRoom(l *Listener) bool {
 	for {
 		s.mu.Lock()
@@ -169,16 +170,15 @@ func (s *Server) makeRoom(l *Listener) bool {
 		limit := s.limits.Load().MaxConnections
 		over := limit > 0 && len(s.conns) >= limit
 		var victim *conn
-		if over && l.opt.Internal {
-			victim = s.idlestLocked()
-			over = victim != nil
+		if over && !full && l.opt.Internal {
+			over, victim = false, s.idlestLocked()
 		}
 		s.mu.Unlock()
+		if victim != nil {
+			victim.close(ClosedEvicted)
+		}
 		if !full && !over {
 			return true
-		}
-		if !full && victim != nil {
-			victim.close(ClosedEvicted)
 		}
 		select {
 		case <-left:

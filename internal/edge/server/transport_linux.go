@@ -122,10 +122,23 @@ func (t *socketTransport) file(fd uintptr, pos int64, n int) (bool, error) {
 		return true, nil
 	case errors.Is(err, errUnsupported) && t.n == n:
 		return false, nil
-	case errors.Is(err, errShortFile):
-		return true, err
+	case peerFailed(err):
+		return true, errPeer
 	}
-	return true, errPeer
+	return true, err
+}
+
+// peerFailed tells the errors of the socket from those of the file.
+func peerFailed(err error) bool {
+	if errors.Is(err, net.ErrClosed) {
+		return true
+	}
+	switch err {
+	case unix.EPIPE, unix.ECONNRESET, unix.ECONNABORTED, unix.ENOTCONN, unix.ETIMEDOUT, unix.EHOSTUNREACH,
+		unix.ENETUNREACH, unix.ENETDOWN:
+		return true
+	}
+	return false
 }
 
 func (t *socketTransport) cork(on bool) {
