@@ -49,3 +49,43 @@ func (p *Partition) Flushed(now time.Time, t log.FlushToken, err error) Effects 
 	p.settle(now, &e)
 	return e
 }
+
+// PrepareClose completes indexes and producer state for an orderly stop. A flush must follow, then Close.
+func (p *Partition) PrepareClose(now time.Time) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.log == nil || p.role == Offline || p.role == Gone {
+		return nil
+	}
+	return p.log.PrepareClose(now)
+}
+
+// Close closes the log's files. The partition serves nothing any more.
+func (p *Partition) Close(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.log == nil || p.role == Gone {
+		return
+	}
+	p.role = Gone
+	p.publish()
+	_ = p.log.Close(false, now) // closes files only: what mattered was synced
+}
+
+// CloseIdle closes files that were not used since the last call. It reports whether a flush must come first.
+func (p *Partition) CloseIdle() (pending bool, e Effects) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e = Effects{p: p}
+	if p.log == nil || p.role == Offline || p.role == Gone {
+		return false, e
+	}
+	pending, err := p.log.Idle()
+	if err != nil {
+		p.judge(err, &e)
+		return false, e
+	}
+	e.flush = pending
+	e.moved |= p.publish()
+	return pending, e
+}
