@@ -34,24 +34,62 @@ func (h Headers) Len() int { return int(h.count) }
 // All yields the headers in order. Values alias the batch as the record's own value does.
 func (h Headers) All() iter.Seq[Header] {
 	return func(yield func(Header) bool) {
-		w := walker{buf: h.raw}
+		i := 0
 		for range h.count {
-			key := w.skip(int(w.varint()))
-			value := w.nullable()
-			if w.err != nil || !yield(Header{string(key), value}) {
+			var key, value []byte
+			key, value, i = headerAt(h.raw, i)
+			if i < 0 || !yield(Header{string(key), value}) {
 				return
 			}
 		}
 	}
 }
 
-// nullable reads a size and that many bytes, nil for a negative size.
-func (w *walker) nullable() []byte {
-	n := w.varint()
-	if n < 0 {
-		return nil
+// headerAt decodes one header at b[i:] and returns where it ends; -1 if there is none. Only its value may be null.
+func headerAt(b []byte, i int) (key, value []byte, end int) {
+	size, i := varint32At(b, i)
+	if size < 0 {
+		return nil, nil, -1
 	}
-	return w.skip(int(n))
+	key, i = bytesAt(b, i, size)
+	size, i = varint32At(b, i)
+	value, i = bytesAt(b, i, size)
+	return key, value, i
+}
+
+// raw is one record as it stands in the batch, relative to the batch's base values.
+type raw struct {
+	timestampDelta int64
+	offsetDelta    int32
+	keySize        int32 // negative: null
+	valueSize      int32
+	headerCount    int32
+	// The bytes of the fields; nil when null. A streaming walk that does not hold records may leave them out, and
+	// they are gone once it goes on.
+	key, value, headers []byte
+}
+
+// parse decodes a record of which b is exactly the body, and says whether it is one.
+func (r *raw) parse(b []byte) bool {
+	i := 1 // attributes: none is defined
+	r.timestampDelta, i = varint64At(b, i)
+	r.offsetDelta, i = varint32At(b, i)
+	r.keySize, i = varint32At(b, i)
+	r.key, i = bytesAt(b, i, r.keySize)
+	r.valueSize, i = varint32At(b, i)
+	r.value, i = bytesAt(b, i, r.valueSize)
+	r.headerCount, i = varint32At(b, i)
+	r.headers = nil
+	if r.headerCount != 0 {
+		if i < 0 || r.headerCount < 0 || int(r.headerCount) > len(b)-i {
+			return false
+		}
+		r.headers = b[i:]
+		for range r.headerCount {
+			_, _, i = headerAt(b, i)
+		}
+	}
+	return i == len(b)
 }
 
 // Limits bounds what reading a batch may cost. The zero value gives the defaults.

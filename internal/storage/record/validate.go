@@ -69,10 +69,10 @@ func (e RecordError) String() string {
 // here is INVALID_RECORD, which producers do not retry either. Stricter than Kafka: record offsets must be dense, and
 // a producer needs an epoch.
 func (b Batch) Validate(c Checks) (Checked, error) {
-	if err := b.checkHeader(&c); err != nil {
+	in := inspection{batch: b, checks: c, max: NoTimestamp}
+	if err := b.checkHeader(&in.checks); err != nil {
 		return Checked{}, err
 	}
-	in := inspection{batch: b, checks: &c, max: NoTimestamp}
 	in.setTimes()
 	out, err := in.run()
 	if err != nil {
@@ -158,7 +158,7 @@ const maxRecordErrors = 1000
 // inspection is one walk over a batch's records.
 type inspection struct {
 	batch  Batch
-	checks *Checks
+	checks Checks
 
 	now, earliest, latest int64
 	base                  int64
@@ -173,7 +173,7 @@ type inspection struct {
 }
 
 func (in *inspection) setTimes() {
-	c := in.checks
+	c := &in.checks
 	in.now = c.Now.UnixMilli()
 	in.earliest = in.now - c.BeforeMaxMs
 	in.latest = in.now + c.AfterMaxMs
@@ -187,7 +187,7 @@ func (in *inspection) setTimes() {
 
 // run walks over the records. The sink holds the new records if the codec changes, else it is nil.
 func (in *inspection) run() (*sink, error) {
-	c, b := in.checks, in.batch
+	c, b := &in.checks, in.batch
 	if c.TargetCodec != KeepCodec && c.TargetCodec != b.Codec() {
 		return in.recompress()
 	}
@@ -206,7 +206,7 @@ func (in *inspection) run() (*sink, error) {
 
 // recompress walks over the records while they stream into the target codec. Their bytes do not change.
 func (in *inspection) recompress() (*sink, error) {
-	c, b := in.checks, in.batch
+	c, b := &in.checks, in.batch
 	var w walker
 	done, err := b.open(&w, Limits{c.MaxExpandedBytes}.expanded(len(b)-HeaderSize))
 	if err != nil {

@@ -6,25 +6,8 @@ import (
 	"io"
 )
 
-const (
-	// windowSize is how much of a decompressed stream is held at once, in bytes.
-	windowSize = 64 << 10
-	// slack is more than what reading one record can touch beyond its end before the error shows. A held record has
-	// as much behind it, so that the window does not move while the record's fields point into it.
-	slack = 64
-)
-
-// raw is one record as it stands in the batch, relative to the batch's base values.
-type raw struct {
-	timestampDelta int64
-	offsetDelta    int32
-	keySize        int32 // negative: null
-	valueSize      int32
-	headerCount    int32
-	// The bytes of the fields; nil when null, and meaningless when a streaming walk that does not hold records
-	// skipped them.
-	key, value, headers []byte
-}
+// windowSize is how much of a decompressed stream is held at once, in bytes.
+const windowSize = 64 << 10
 
 // walker passes over the records of one batch, checking their structure. The bytes are either all there (src is nil)
 // or come through a window from a decompressor; then a record larger than the window is skipped piecewise unless hold
@@ -47,6 +30,7 @@ var (
 	errExcess  = invalid("bytes remain behind the last record")
 	errLength  = invalid("record is shorter than its length says")
 	errHeaders = invalid("impossible header")
+	errRecord  = invalid("impossible record")
 )
 
 func (w *walker) fail(err error) {
@@ -61,21 +45,43 @@ func (w *walker) at() int64 { return w.past + int64(w.pos) }
 
 // next reads one record.
 func (w *walker) next(r *raw) error {
-	length := w.varint()
+	length := int(w.varint())
 	if length < 0 {
 		w.fail(invalid("record length %d", length))
 	}
 	if w.hold {
-		w.gather(int(length) + slack)
+		w.gather(length)
+	}
+	if w.err != nil {
+		return w.err
+	}
+	body := w.buf[w.pos:]
+	if length > len(body) {
+		return w.piecewise(r, length)
+	}
+	if !r.parse(body[:length:length]) {
+		w.fail(errRecord)
+		return w.err
+	}
+	w.pos += length
+	return nil
+}
+
+// piecewise reads a record of which only a part is at hand, and does not hold its fields.
+func (w *walker) piecewise(r *raw, length int) error {
+	if w.src == nil || w.eof {
+		w.fail(errShort)
+		return w.err
 	}
 	end := w.at() + int64(length)
+	*r = raw{}
 	w.skip(1) // attributes: none is defined
 	r.timestampDelta = w.varlong()
 	r.offsetDelta = w.varint()
 	r.keySize = w.varint()
-	r.key = w.field(r.keySize, end)
+	w.pass(r.keySize, end)
 	r.valueSize = w.varint()
-	r.value = w.field(r.valueSize, end)
+	w.pass(r.valueSize, end)
 	w.headers(r, end)
 	if w.at() != end {
 		w.fail(errLength)
@@ -94,69 +100,61 @@ func (w *walker) end() error {
 	return w.err
 }
 
+// headers is the last part of piecewise.
 func (w *walker) headers(r *raw, end int64) {
 	r.headerCount = w.varint()
-	if r.headerCount == 0 {
-		r.headers = nil
-		return
-	}
 	if r.headerCount < 0 || int64(r.headerCount) > end-w.at() {
 		w.fail(errHeaders)
 		return
 	}
-	from := w.pos
 	for range r.headerCount {
 		size := w.varint()
 		if size < 0 {
 			w.fail(errHeaders)
 		}
-		w.field(size, end)
-		w.field(w.varint(), end)
+		w.pass(size, end)
+		w.pass(w.varint(), end)
 		if w.err != nil {
 			return
 		}
 	}
-	if w.src == nil || w.hold {
-		r.headers = w.buf[from:w.pos:w.pos]
-	}
 }
 
-// field passes over n bytes, which must end at or before end; a negative n is a null field.
-func (w *walker) field(n int32, end int64) []byte {
-	if n < 0 {
-		return nil
-	}
-	if int64(n) > end-w.at() {
+// pass passes over n bytes, which must end at or before end; a negative n is a null field.
+func (w *walker) pass(n int32, end int64) {
+	switch {
+	case n < 0:
+	case int64(n) > end-w.at():
 		w.fail(errBeyond)
-		return nil
+	default:
+		w.skip(int(n))
 	}
-	return w.skip(int(n))
 }
 
-// skip passes over n bytes and returns them if they were all at hand.
-func (w *walker) skip(n int) []byte {
-	if n <= len(w.buf)-w.pos {
-		from := w.pos
-		w.pos += n
-		return w.buf[from:w.pos:w.pos]
-	}
+// skip passes over n bytes.
+func (w *walker) skip(n int) {
 	for n > len(w.buf)-w.pos {
 		n -= len(w.buf) - w.pos
 		w.pos = len(w.buf)
 		if !w.refill() {
 			w.fail(errShort)
-			return nil
+			return
 		}
 	}
 	w.pos += n
-	return nil
 }
 
 func (w *walker) varint() int32 {
-	if w.pos < len(w.buf) && w.buf[w.pos] < 0x80 {
-		w.pos++
-		return unzigzag32(uint32(w.buf[w.pos-1]))
+	v, end := varint32At(w.buf, w.pos)
+	if end < 0 {
+		return w.longVarint()
 	}
+	w.pos = end
+	return v
+}
+
+// longVarint reads a varint that reaches beyond what is at hand, or fails.
+func (w *walker) longVarint() int32 {
 	w.want(maxVarintLen32)
 	v, n := uvarint32(w.buf[w.pos:])
 	if n <= 0 {
@@ -168,10 +166,6 @@ func (w *walker) varint() int32 {
 }
 
 func (w *walker) varlong() int64 {
-	if w.pos < len(w.buf) && w.buf[w.pos] < 0x80 {
-		w.pos++
-		return unzigzag64(uint64(w.buf[w.pos-1]))
-	}
 	w.want(maxVarintLen64)
 	v, n := binary.Uvarint(w.buf[w.pos:])
 	if n <= 0 {
