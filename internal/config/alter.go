@@ -49,17 +49,17 @@ type Resource struct {
 
 // AlterOptions are facts of the cluster that rules depend on.
 type AlterOptions struct {
-	// ELR says that eligible.leader.replicas is on (KIP-966): then min.insync.replicas exists cluster-wide and nowhere else
-	// but on topics.
+	// ELR says that eligible.leader.replicas is on (KIP-966): then min.insync.replicas exists cluster-wide and nowhere
+	// else but on topics.
 	ELR bool
 }
 
 // maxValueBytes is the longest value: it must fit a Kafka string.
 const maxValueBytes = math.MaxInt16
 
-// Alter judges an IncrementalAlterConfigs of one resource against what is stored and gives the records to write, by name.
-// Whether the resource exists is not asked here. Errors carry the codes Apache Kafka answers: INVALID_CONFIG for topic,
-// group and match values, INVALID_REQUEST for broker values and malformed requests.
+// Alter judges an IncrementalAlterConfigs of one resource against what is stored and gives the records to write, by
+// name. Whether the resource exists is not asked here. Errors carry the codes Apache Kafka answers: INVALID_CONFIG
+// for topic, group and match values, INVALID_REQUEST for broker values and malformed requests.
 func (r *Resolver) Alter(res Resource, changes []Change, opts AlterOptions) ([]Write, error) {
 	if err := checkResource(res); err != nil {
 		return nil, err
@@ -106,7 +106,8 @@ func (r *Resolver) Replace(res Resource, values []Assignment, opts AlterOptions)
 	next, touched := Map{}, map[string]bool{}
 	for _, a := range values {
 		if a.Value == nil {
-			return nil, kafka.Errorf(kafka.InvalidRequest, "%s: a value is needed; to delete a value leave the key out", a.Name)
+			return nil, kafka.Errorf(kafka.InvalidRequest, "%s: a value is needed; to delete a value leave the key out",
+				a.Name)
 		}
 		next[a.Name], touched[a.Name] = *a.Value, true
 	}
@@ -124,8 +125,8 @@ func (r *Resolver) Replace(res Resource, values []Assignment, opts AlterOptions)
 	return difference(res, stored, next, touched), nil
 }
 
-// NewTopic judges the configurations of a CreateTopics and gives the records to write. The last of repeated keys counts,
-// as in Kafka.
+// NewTopic judges the configurations of a CreateTopics and gives the records to write. The last of repeated keys
+// counts, as in Kafka.
 func (r *Resolver) NewTopic(values []Assignment) ([]Write, error) {
 	next, touched := Map{}, map[string]bool{}
 	for _, a := range values {
@@ -144,15 +145,18 @@ func checkResource(res Resource) error {
 	switch res.Type {
 	case TopicResource:
 		if res.Name == "" {
-			return kafka.Errorf(kafka.InvalidRequest, "a topic name is needed: topics have no common default; set the broker key")
+			return kafka.Errorf(kafka.InvalidRequest,
+				"a topic name is needed: topics have no common default; set the broker key")
 		}
 	case BrokerResource:
 		if _, err := strconv.ParseInt(res.Name, 10, 32); res.Name != "" && err != nil {
-			return kafka.Errorf(kafka.InvalidRequest, "broker %q: the name must be a node id, or empty for all brokers", res.Name)
+			return kafka.Errorf(kafka.InvalidRequest, "broker %q: the name must be a node id, or empty for all brokers",
+				res.Name)
 		}
 	case GroupResource:
 		if res.Name == "" {
-			return kafka.Errorf(kafka.InvalidRequest, "a group name is needed: groups have no common default; set the broker key")
+			return kafka.Errorf(kafka.InvalidRequest,
+				"a group name is needed: groups have no common default; set the broker key")
 		}
 	case ClientMetricsResource:
 		if res.Name == "" {
@@ -185,7 +189,8 @@ func (r *Resolver) apply(res Resource, next Map, c Change) error {
 		return kafka.UnknownServerError // what Kafka answers to an operation it does not know
 	}
 	if c.Value == nil {
-		return kafka.Errorf(kafka.InvalidRequest, "%s: a value is needed; to remove the setting use the operation delete", c.Name)
+		return kafka.Errorf(kafka.InvalidRequest,
+			"%s: a value is needed; to remove the setting use the operation delete", c.Name)
 	}
 	if c.Op == Set {
 		next[c.Name] = *c.Value
@@ -215,8 +220,8 @@ func (r *Resolver) listBase(k *Key) string {
 	return k.Default
 }
 
-// combine appends what is missing or removes what is there. Appending an empty text to a list adds an empty entry, which
-// the rule of the key then refuses, as Kafka does.
+// combine appends what is missing or removes what is there. Appending an empty text to a list adds an empty entry,
+// which the rule of the key then refuses, as Kafka does.
 func combine(op Op, list, given []string, raw string) []string {
 	if op == Subtract {
 		return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(given, s) })
@@ -245,8 +250,8 @@ func scopedKey(t ResourceType, name string) (*Key, bool) {
 	}
 }
 
-// check judges the settings a resource would have. Only touched keys are judged one by one: what an older version stored
-// must not block a change.
+// check judges the settings a resource would have. Only touched keys are judged one by one: what an older version
+// stored must not block a change.
 func (r *Resolver) check(res Resource, next Map, touched map[string]bool) error {
 	for _, name := range slices.Sorted(maps.Keys(touched)) {
 		if len(next[name]) > maxValueBytes {
@@ -296,8 +301,8 @@ func parseTouched(scope Scope, unknown kafka.Code, next Map, touched map[string]
 	return nil
 }
 
-// difference lists the records that turn stored into next, by name. A broker's touched key is written even when its value
-// is unchanged: that is how files it names are read again.
+// difference lists the records that turn stored into next, by name. A broker's touched key is written even when its
+// value is unchanged: that is how files it names are read again.
 func difference(res Resource, stored Stored, next Map, touched map[string]bool) []Write {
 	var out []Write
 	for _, name := range sortedUnion(keysOf(stored), keysOf(next)) {
@@ -320,12 +325,14 @@ func checkELR(res Resource, named []string, next Map, opts AlterOptions) error {
 		return nil
 	}
 	if res.Name != "" {
-		return kafka.Errorf(kafka.InvalidConfig, "%s cannot be altered for one broker while eligible leader replicas are on; "+
-			"alter it for all brokers or for the topic", key)
+		return kafka.Errorf(kafka.InvalidConfig,
+			"%s cannot be altered for one broker while eligible leader replicas are on; "+
+				"alter it for all brokers or for the topic", key)
 	}
 	if _, ok := next[key]; !ok {
-		return kafka.Errorf(kafka.InvalidConfig, "%s cannot be removed for all brokers while eligible leader replicas are on; "+
-			"set it to another value", key)
+		return kafka.Errorf(kafka.InvalidConfig,
+			"%s cannot be removed for all brokers while eligible leader replicas are on; "+
+				"set it to another value", key)
 	}
 	return nil
 }

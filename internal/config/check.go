@@ -25,7 +25,8 @@ func (r *Resolver) checkTopic(topic string, next Map, touched map[string]bool) e
 		return v
 	}
 	if low, high := value("min.compaction.lag.ms").Int64(), value("max.compaction.lag.ms").Int64(); low > high {
-		return kafka.Errorf(kafka.InvalidConfig, "min.compaction.lag.ms (%d) is above max.compaction.lag.ms (%d)", low, high)
+		return kafka.Errorf(kafka.InvalidConfig, "min.compaction.lag.ms (%d) is above max.compaction.lag.ms (%d)",
+			low, high)
 	}
 	was := brokerSettings{r, nil}
 	k, _ := Lookup(Topic, "remote.storage.enable")
@@ -46,7 +47,8 @@ func (r *Resolver) checkRemote(value func(string) Value, before bool) error {
 	totalMs, localMs := value("retention.ms").Int64(), value("local.retention.ms").Int64()
 	switch {
 	case !r.static.Bool("remote.log.storage.system.enable"):
-		return kafka.Errorf(kafka.InvalidConfig, "remote.storage.enable needs remote.log.storage.system.enable=true on the brokers")
+		return kafka.Errorf(kafka.InvalidConfig,
+			"remote.storage.enable needs remote.log.storage.system.enable=true on the brokers")
 	case slices.Contains(value("cleanup.policy").List(), "compact"):
 		return kafka.Errorf(kafka.InvalidConfig, "remote.storage.enable needs a cleanup.policy without compact")
 	case total != -1 && (local > total || local == -1):
@@ -70,7 +72,8 @@ func (r *Resolver) checkBroker(name string, next Map, touched map[string]bool) e
 		switch {
 		case !ok:
 		case slices.Contains(bareSecurityKeys, n):
-			return kafka.Errorf(kafka.InvalidRequest, "%s can be altered only for a listener: listener.name.<listener>.%s", n, n)
+			return kafka.Errorf(kafka.InvalidRequest,
+				"%s can be altered only for a listener: listener.name.<listener>.%s", n, n)
 		case k.Update == ReadOnly:
 			fixed = append(fixed, n)
 		case k.Update == PerBroker && name == "":
@@ -78,11 +81,12 @@ func (r *Resolver) checkBroker(name string, next Map, touched map[string]bool) e
 		}
 	}
 	if len(fixed) > 0 {
-		return kafka.Errorf(kafka.InvalidRequest, "%s cannot be altered while the broker runs; set it in its configuration "+
-			"and restart", strings.Join(fixed, ", "))
+		return kafka.Errorf(kafka.InvalidRequest,
+			"%s cannot be altered while the broker runs; set it in its configuration and restart", strings.Join(fixed, ", "))
 	}
 	if len(perBroker) > 0 {
-		return kafka.Errorf(kafka.InvalidRequest, "%s can be altered only for one broker; name it", strings.Join(perBroker, ", "))
+		return kafka.Errorf(kafka.InvalidRequest, "%s can be altered only for one broker; name it",
+			strings.Join(perBroker, ", "))
 	}
 	b := brokerSettings{r, r.levels()}
 	for _, n := range slices.Sorted(maps.Keys(touched)) {
@@ -93,8 +97,8 @@ func (r *Resolver) checkBroker(name string, next Map, touched map[string]bool) e
 	return b.checkBrokerRelations(next, touched)
 }
 
-// checkBrokerKey judges one dynamic value. A key outside the table is allowed: it may belong to something that reads it
-// by itself.
+// checkBrokerKey judges one dynamic value. A key outside the table is allowed: it may belong to something that
+// reads it by itself.
 func (b brokerSettings) checkBrokerKey(name, raw string) error {
 	k, ok := lookupBroker(name)
 	if !ok {
@@ -119,7 +123,8 @@ func (b brokerSettings) checkBrokerKey(name, raw string) error {
 	switch name {
 	case "log.retention.ms":
 		if v.number == 0 {
-			return kafka.Errorf(kafka.InvalidRequest, "%s: 0 would delete everything; allowed: -1 (no limit) or at least 1", name)
+			return kafka.Errorf(kafka.InvalidRequest,
+				"%s: 0 would delete everything; allowed: -1 (no limit) or at least 1", name)
 		}
 	case "cordoned.log.dirs":
 		for _, dir := range v.list {
@@ -131,8 +136,8 @@ func (b brokerSettings) checkBrokerKey(name, raw string) error {
 	return nil
 }
 
-// checkBrokerRelations judges the rules between keys of which one is touched. Compaction lags are left out: Kafka judges
-// those on topics only.
+// checkBrokerRelations judges the rules between keys of which one is touched. Compaction lags are left out: Kafka
+// judges those on topics only.
 func (b brokerSettings) checkBrokerRelations(next Map, touched map[string]bool) error {
 	get := func(name string) int64 {
 		if raw, ok := next[name]; ok {
@@ -189,23 +194,25 @@ func (r *Resolver) checkGroup(next Map, touched map[string]bool) error {
 		k, _ := Lookup(Group, name)
 		v, _ := k.Parse(next[name])
 		if low, high, ok := groupBounds(name, get); ok && (v.number < low || v.number > high) {
-			return kafka.Errorf(kafka.InvalidConfig, "%s: %d is outside what the broker allows: from %d to %d", name, v.number, low, high)
+			return kafka.Errorf(kafka.InvalidConfig, "%s: %d is outside what the broker allows: from %d to %d", name,
+				v.number, low, high)
 		}
 		if why := b.judgeGroupText(name, v.Text()); why != "" {
 			return kafka.Errorf(kafka.InvalidConfig, "%s: %s", name, why)
 		}
 	}
 	for _, protocol := range []string{"consumer.", "share.", "streams."} {
-		session, heartbeat := r.groupNumber(b, next, protocol+"session.timeout.ms"), r.groupNumber(b, next, protocol+"heartbeat.interval.ms")
-		if (touched[protocol+"session.timeout.ms"] || touched[protocol+"heartbeat.interval.ms"]) && session <= heartbeat {
-			return kafka.Errorf(kafka.InvalidConfig, "%ssession.timeout.ms (%d) must be above %sheartbeat.interval.ms (%d)",
-				protocol, session, protocol, heartbeat)
+		sessionKey, heartbeatKey := protocol+"session.timeout.ms", protocol+"heartbeat.interval.ms"
+		session, heartbeat := groupNumber(b, next, sessionKey), groupNumber(b, next, heartbeatKey)
+		if (touched[sessionKey] || touched[heartbeatKey]) && session <= heartbeat {
+			return kafka.Errorf(kafka.InvalidConfig, "%s (%d) must be above %s (%d)", sessionKey, session, heartbeatKey,
+				heartbeat)
 		}
 	}
 	return nil
 }
 
-func (r *Resolver) groupNumber(b brokerSettings, next Map, name string) int64 {
+func groupNumber(b brokerSettings, next Map, name string) int64 {
 	k, _ := Lookup(Group, name)
 	v, _ := b.resourceValue(k, next, FromGroup)
 	return v.Int64()
@@ -229,8 +236,8 @@ func (b brokerSettings) judgeGroupText(name, text string) string {
 var matchAttributes = []string{"client_instance_id", "client_id", "client_software_name", "client_software_version",
 	"client_source_address", "client_source_port"}
 
-// checkClientMetrics judges a subscription. Kafka answers INVALID_REQUEST to a wrong key or interval and INVALID_CONFIG to
-// a wrong pattern.
+// checkClientMetrics judges a subscription. Kafka answers INVALID_REQUEST to a wrong key or interval and
+// INVALID_CONFIG to a wrong pattern.
 func checkClientMetrics(next Map, touched map[string]bool) error {
 	for _, name := range slices.Sorted(maps.Keys(touched)) {
 		k, ok := Lookup(ClientMetrics, name)
@@ -243,7 +250,8 @@ func checkClientMetrics(next Map, touched map[string]bool) error {
 		}
 		switch {
 		case name == "interval.ms" && (v.number < 100 || v.number > 3600000):
-			return kafka.Errorf(kafka.InvalidRequest, "interval.ms: %d is outside what is allowed: from 100 to 3600000", v.number)
+			return kafka.Errorf(kafka.InvalidRequest, "interval.ms: %d is outside what is allowed: from 100 to 3600000",
+				v.number)
 		case name == "match":
 			for _, pattern := range v.list {
 				attribute, expression, ok := strings.Cut(pattern, "=")

@@ -24,8 +24,8 @@ type DescribedSynonym struct {
 	Source Source
 }
 
-// DescribeTopic describes the keys of a topic whose stored settings are those of the metadata image. names nil means
-// all; unknown names are left out, as Kafka does.
+// DescribeTopic describes the keys of a topic whose stored settings are those of the metadata image. names nil
+// means all; unknown names are left out, as Kafka does.
 func (r *Resolver) DescribeTopic(topic string, names []string) []Described {
 	return r.describeResource(Topic, r.stored(TopicResource, topic), FromTopic, names)
 }
@@ -77,9 +77,10 @@ func textOf(v Value) *string {
 	return &s
 }
 
-// synonymsOf lists every level at which a broker key or one of its stand-ins has a value, by level first and by name
-// second. What stands before the first value of the key itself is left out, so that a key without a value of its own
-// has an empty list, although a stand-in has one: Kafka answers so. base is the key behind a listener prefix, or "".
+// synonymsOf lists every level at which a broker key or one of its stand-ins has a value, by level first and by
+// name second. What stands before the first value of the key itself is left out, so that a key without a value of
+// its own has an empty list, although a stand-in has one: Kafka answers so. base is the key behind a listener
+// prefix, or "".
 func (b brokerSettings) synonymsOf(name, base string) []DescribedSynonym {
 	chain := []string{name}
 	if k, ok := Lookup(Broker, name); ok {
@@ -104,8 +105,8 @@ func (b brokerSettings) synonymsOf(name, base string) []DescribedSynonym {
 	return out
 }
 
-// kinOf lists a broker key and the keys of other units beside it, in order of precedence: log.retention.minutes is told
-// after log.retention.ms.
+// kinOf lists a broker key and the keys of other units beside it, in order of precedence: log.retention.minutes is
+// told after log.retention.ms.
 func kinOf(k *Key) []string {
 	for _, kin := range [][]string{
 		{"log.retention.ms", "log.retention.minutes", "log.retention.hours"},
@@ -124,8 +125,8 @@ func sensitive(name string) bool {
 	return !ok || k.Sensitive()
 }
 
-// DescribeBroker describes the keys of this node. Keys outside the table that were set are listed as secrets of unknown
-// type, as Kafka does.
+// DescribeBroker describes the keys of this node. Keys outside the table that were set are listed as secrets of
+// unknown type, as Kafka does.
 func (r *Resolver) DescribeBroker(names []string) []Described {
 	b := brokerSettings{r, r.levels()}
 	own, all := r.stored(BrokerResource, r.node), r.stored(BrokerResource, "")
@@ -149,7 +150,8 @@ func (r *Resolver) DescribeBroker(names []string) []Described {
 // describeBrokerKey describes one key. The value is that of the highest level; the default may be null.
 func (b brokerSettings) describeBrokerKey(name string) Described {
 	_, base, _ := SplitListenerKey(name)
-	d := Described{Name: name, Source: FromDefault, ReadOnly: true, Sensitive: true, Synonyms: b.synonymsOf(name, base)}
+	d := Described{Name: name, Source: FromDefault, ReadOnly: true, Sensitive: true}
+	d.Synonyms = b.synonymsOf(name, base)
 	if len(d.Synonyms) > 0 {
 		d.Source = d.Synonyms[0].Source
 	}
@@ -183,8 +185,8 @@ func (r *Resolver) DescribeBrokerDefault(names []string) []Described {
 	return out
 }
 
-// DescribeNewTopic gives what CreateTopics answers (KIP-525): every key with its effective value, as it was written, and
-// its source.
+// DescribeNewTopic gives what CreateTopics answers (KIP-525): every key with its effective value, as it was
+// written, and its source.
 func (r *Resolver) DescribeNewTopic(own Stored) []Described {
 	b := brokerSettings{r, r.levels()}
 	var out []Described

@@ -40,7 +40,8 @@ unset: the value comes from log.retention.ms, log.retention.minutes (minutes), l
 		t.Error(l, err)
 	}
 	_, err = Find("retention.mss")
-	if kafka.CodeOf(err) != kafka.InvalidConfig || !strings.Contains(kafka.MessageOf(err), "did you mean retention.ms") {
+	if kafka.CodeOf(err) != kafka.InvalidConfig || !strings.Contains(kafka.MessageOf(err),
+		"did you mean retention.ms") {
 		t.Error(err)
 	}
 }

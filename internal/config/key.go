@@ -35,7 +35,8 @@ const (
 
 // String gives the type's name as Kafka's documentation writes it.
 func (t Type) String() string {
-	return [...]string{"unknown", "boolean", "string", "int", "short", "long", "double", "list", "class", "password"}[t]
+	return [...]string{"unknown", "boolean", "string", "int", "short", "long", "double", "list", "class",
+		"password"}[t]
 }
 
 // Update says how a broker key may change while the broker runs (KIP-226).
@@ -98,8 +99,8 @@ type Key struct {
 	Adapt func(nodes int) string
 }
 
-// Synonym names a key that stands in for another one: for a topic, group or broker key, the broker keys that give its
-// value when it is not set itself.
+// Synonym names a key that stands in for another one: for a topic, group or broker key, the broker keys that give
+// its value when it is not set itself.
 type Synonym struct {
 	Name   string
 	Unit   Unit

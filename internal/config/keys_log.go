@@ -72,7 +72,7 @@ var logKeys = []Key{
 		"Largest batch that is accepted, as it is stored (bytes)."),
 	key("max.decompressed.message.bytes", Int, "2147483639", between(1, 2147483639), ClusterWide, Medium,
 		"Largest size a compressed batch may have after expansion (bytes)."),
-	key("compression.type", String, "producer", oneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"), ClusterWide, High,
+	key("compression.type", String, "producer", codecs, ClusterWide, High,
 		"Codec in which batches are stored; producer leaves each as it was sent."),
 	key("compression.gzip.level", Int, "-1", betweenOr(1, 9, -1), ClusterWide, Medium,
 		"Level used when the broker recompresses with gzip; -1 is the library's default."),

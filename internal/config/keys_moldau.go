@@ -1,7 +1,7 @@
 package config
 
-// moldauKeys are Moldau's own broker keys. Their names begin with moldau., in the environment that part may be left out
-// (MOLDAU_FLUSH and MOLDAU_MOLDAU_FLUSH are the same).
+// moldauKeys are Moldau's own broker keys. Their names begin with moldau., in the environment that part may be left
+// out (MOLDAU_FLUSH and MOLDAU_MOLDAU_FLUSH are the same).
 var moldauKeys = []Key{
 	key("moldau.flush", String, "ack", oneOf("ack", "async"), ClusterWide, High,
 		"When a record counts as stored, for topics that do not say so themselves: ack waits for the sync of the "+
@@ -49,7 +49,8 @@ var moldauKeys = []Key{
 	key("moldau.request.progress.timeout.ms", Int, "30000", atLeast(1000), ReadOnly, Low,
 		"How long a request that has begun may stand still before the connection is closed (ms)."),
 	key("moldau.request.min.bytes.per.second", Int, "1024", atLeast(0), ReadOnly, Low,
-		"Speed below which the sender of a request counts as standing still (bytes per second); 0 means any speed will do."),
+		"Speed below which the sender of a request counts as standing still (bytes per second); 0 means any speed "+
+			"will do."),
 	key("moldau.request.pressed.timeout.ms", Int, "5000", atLeast(1000), ReadOnly, Low,
 		"What stands for moldau.request.progress.timeout.ms while other connections wait for memory (ms)."),
 	key("moldau.request.pressed.min.bytes.per.second", Int, "65536", atLeast(0), ReadOnly, Low,
@@ -57,7 +58,8 @@ var moldauKeys = []Key{
 	key("moldau.response.progress.timeout.ms", Int, "30000", atLeast(1000), ReadOnly, Low,
 		"How long a response may stand still because the client does not read before the connection is closed (ms)."),
 	key("moldau.request.wait.max", Int, "100000", atLeast(100), ReadOnly, Low,
-		"Requests that may wait for data or acknowledgements at once. Above it a fetch is answered at once with what is there."),
+		"Requests that may wait for data or acknowledgements at once. Above it a fetch is answered at once with "+
+			"what is there."),
 	key("moldau.batch.expanded.max.bytes", Int, "67108864", atLeast(1<<20), ReadOnly, Low,
 		"Size up to which every compressed batch may expand (bytes). A larger one must stay within "+
 			"moldau.batch.expanded.max.ratio, and all within max.decompressed.message.bytes."),

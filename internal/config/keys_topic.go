@@ -1,7 +1,7 @@
 package config
 
-// topicKeys are the configurations of a topic. Unless set on the topic, the value of a key comes from the broker keys
-// it names, then from the default.
+// topicKeys are the configurations of a topic. Unless set on the topic, the value of a key comes from the broker
+// keys it names, then from the default.
 var topicKeys = []Key{
 	topicKey("cleanup.policy", List, "delete", listOf("compact", "delete"),
 		"What happens to old data: delete removes whole segments by age and size, compact keeps the last "+
@@ -12,7 +12,7 @@ var topicKeys = []Key{
 		from("compression.gzip.level")),
 	topicKey("compression.lz4.level", Int, "9", between(1, 17),
 		"Level used when the broker recompresses with lz4.", from("compression.lz4.level")),
-	topicKey("compression.type", String, "producer", oneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+	topicKey("compression.type", String, "producer", codecs,
 		"Codec in which batches are stored. With producer each batch stays as it was sent; with any "+
 			"other value batches in another codec are recompressed.",
 		from("compression.type")),
@@ -105,7 +105,8 @@ var topicKeys = []Key{
 		from("log.retention.bytes")),
 	topicKey("retention.ms", Long, "604800000", atLeast(-1),
 		"Age above which segments are deleted (ms); -1 means no limit by age.",
-		from("log.retention.ms"), fromUnit(MinutesToMs, "log.retention.minutes"), fromUnit(HoursToMs, "log.retention.hours")),
+		from("log.retention.ms"), fromUnit(MinutesToMs, "log.retention.minutes"),
+		fromUnit(HoursToMs, "log.retention.hours")),
 	topicKey("segment.bytes", Int, "1073741824", atLeast(1048576),
 		"Size at which a new segment is begun (bytes). Retention and compaction work on whole segments.",
 		from("log.segment.bytes")),

@@ -76,8 +76,8 @@ func envName(key string) string { return strings.ToUpper(strings.ReplaceAll(key,
 // moldau.flush.
 func EnvName(key string) string { return envPrefix + envName(strings.TrimPrefix(key, "moldau.")) }
 
-// EnvLayer reads the environment (KEY=value each, as os.Environ gives it). Variables named in reserved (whole names)
-// belong to somebody else. So do those that container orchestrators set for a service called moldau.
+// EnvLayer reads the environment (KEY=value each, as os.Environ gives it). Variables named in reserved (whole
+// names) belong to somebody else. So do those that container orchestrators set for a service called moldau.
 func EnvLayer(environ []string, reserved ...string) Layer {
 	var l Layer
 	for _, e := range slices.Sorted(slices.Values(environ)) {

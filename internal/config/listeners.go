@@ -37,7 +37,8 @@ var (
 	endpointForm = regexp.MustCompile(`^(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)$`)
 	listenerName = regexp.MustCompile(`^[A-Za-z0-9_\-]+$`)
 	hostPortForm = `\[?[0-9a-zA-Z\-%._:]+\]?:[0-9]+`
-	voterList    = listRule{entry: regexp.MustCompile(`^[0-9]+@` + hostPortForm + `$`), form: "id@host:port", keepRepeats: true}
+	voterList    = listRule{entry: regexp.MustCompile(`^[0-9]+@` + hostPortForm + `$`), form: "id@host:port",
+		keepRepeats: true}
 	// bootstrapList keeps repeated entries, as Kafka does here.
 	bootstrapList = listRule{entry: regexp.MustCompile(`^` + hostPortForm + `$`), form: "host:port", keepRepeats: true}
 )

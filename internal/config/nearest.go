@@ -2,8 +2,8 @@ package config
 
 import "slices"
 
-// Nearest gives the key of a scope whose name is closest to a mistyped one, or "" when none is close: at most a fifth of
-// the name, and never more than four characters, may differ.
+// Nearest gives the key of a scope whose name is closest to a mistyped one, or "" when none is close: at most a
+// fifth of the name, and never more than four characters, may differ.
 func Nearest(scope Scope, name string) string {
 	best, bestDistance := "", min(4, max(1, len(name)/5))+1
 	for _, k := range Keys(scope) {
@@ -52,7 +52,7 @@ var removedKeys = map[string]string{
 	"log.message.format.version":              "removed in Kafka 4; remove it",
 	"message.format.version":                  "removed in Kafka 4; remove it",
 	"log.message.downconversion.enable":       "removed in Kafka 4; remove it",
-	"log.message.timestamp.difference.max.ms": "use log.message.timestamp.before.max.ms and log.message.timestamp.after.max.ms",
+	"log.message.timestamp.difference.max.ms": "use log.message.timestamp.{before,after}.max.ms",
 	"control.plane.listener.name":             "removed in Kafka 4; use controller.listener.names",
 	"broker.id.generation.enable":             "removed in Kafka 4; set node.id",
 	"reserved.broker.max.id":                  "removed in Kafka 4; remove it",

@@ -87,8 +87,8 @@ func (s *Static) judgeID() error {
 	return nil
 }
 
-// protocols gives the security protocol of every listener name. Kafka's default map applies when none is set, and then
-// controller listeners are plaintext.
+// protocols gives the security protocol of every listener name. Kafka's default map applies when none is set, and
+// then controller listeners are plaintext.
 func (s *Static) protocols() (map[string]string, error) {
 	m, err := parseProtocolMap(s.Text("listener.security.protocol.map"))
 	if err != nil {
@@ -119,7 +119,8 @@ func (s *Static) endpoints(key string) ([]Endpoint, error) {
 		protocol, ok := protocols[e.Listener]
 		switch {
 		case !ok:
-			return nil, s.wrong(key, "listener %s has no security protocol; add %s:PLAINTEXT to listener.security.protocol.map",
+			return nil, s.wrong(key,
+				"listener %s has no security protocol; add %s:PLAINTEXT to listener.security.protocol.map",
 				e.Listener, e.Listener)
 		case protocol != "PLAINTEXT":
 			return nil, s.wrong(key, "listener %s asks for %s, which is not built yet; allowed: PLAINTEXT",
@@ -151,7 +152,8 @@ func (s *Static) judgeListeners() error {
 	case n.IsBroker && len(n.Listeners) == 0:
 		return s.wrong("listeners", "a broker needs a listener besides the controller's")
 	case !n.IsBroker && s.IsSet("listeners") && len(n.Listeners) > 0:
-		return s.wrong("listeners", "%s is no controller listener, and the node has no broker role", n.Listeners[0].Listener)
+		return s.wrong("listeners", "%s is no controller listener, and the node has no broker role",
+			n.Listeners[0].Listener)
 	case !n.IsController && len(n.Controller) > 0:
 		return s.wrong("listeners", "%s is a controller listener, and the node has no controller role",
 			n.Controller[0].Listener)
@@ -165,8 +167,8 @@ func (s *Static) judgeListeners() error {
 	return nil
 }
 
-// judgeInterBroker finds the listener brokers use among themselves: the one named, else the one that is called like the
-// protocol, else the first.
+// judgeInterBroker finds the listener brokers use among themselves: the one named, else the one that is called like
+// the protocol, else the first.
 func (s *Static) judgeInterBroker() error {
 	const key, other = "inter.broker.listener.name", "security.inter.broker.protocol"
 	n := &s.node

@@ -60,21 +60,23 @@ func (s *Static) judgeNumbers() []error {
 			b, s.Int64("socket.request.max.bytes")))
 	}
 	if ms := s.Int64("log.retention.ms"); ms == 0 {
-		problems = append(problems, s.wrong(s.firstSet("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
-			"0 would delete everything; allowed: -1 (no limit) or at least 1"))
+		set := s.firstSet("log.retention.ms", "log.retention.minutes", "log.retention.hours")
+		problems = append(problems, s.wrong(set, "0 would delete everything; allowed: -1 (no limit) or at least 1"))
 	}
 	if s.Int64("max.connections.per.ip") == 0 && s.Text("max.connections.per.ip.overrides") == "" {
 		problems = append(problems, s.wrong("max.connections.per.ip",
 			"0 lets nobody connect unless max.connections.per.ip.overrides names somebody"))
 	}
-	for _, key := range []string{"offsets.topic.compression.codec", "share.coordinator.state.topic.compression.codec"} {
+	for _, topic := range []string{"offsets.topic", "share.coordinator.state.topic"} {
+		key := topic + ".compression.codec"
 		if c := s.Int64(key); c < 0 || c > 4 {
 			problems = append(problems, s.wrong(key, "%d is no codec; allowed: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd", c))
 		}
 	}
 	if s.IsSet("broker.session.timeout.ms") && s.IsSet("broker.heartbeat.interval.ms") &&
 		s.Int64("broker.heartbeat.interval.ms") >= s.Int64("broker.session.timeout.ms") {
-		problems = append(problems, s.wrong("broker.heartbeat.interval.ms", "%d is not below broker.session.timeout.ms (%d)",
+		problems = append(problems, s.wrong("broker.heartbeat.interval.ms",
+			"%d is not below broker.session.timeout.ms (%d)",
 			s.Int64("broker.heartbeat.interval.ms"), s.Int64("broker.session.timeout.ms")))
 	}
 	return problems

@@ -14,8 +14,8 @@ import (
 	"moldau/internal/kafka"
 )
 
-// The files in testdata hold what a real Apache Kafka 4.4.0 node declared and answered. These tests hold our table and
-// our answers against them; every difference that is meant is listed here with its reason.
+// The files in testdata hold what a real Apache Kafka 4.4.0 node declared and answered. These tests hold our table
+// and our answers against them; every difference that is meant is listed here with its reason.
 
 func oracle(t *testing.T, name string) []string {
 	t.Helper()
@@ -299,7 +299,8 @@ func TestDescriptionsAreKafkas(t *testing.T) {
 			compare(t, "default", sections["default"], describedLines(r.DescribeBrokerDefault(nil)), nil)
 			var created []string
 			for _, d := range r.DescribeNewTopic(r.stored(TopicResource, "t1")) {
-				created = append(created, fmt.Sprintf("%s %s %v %d %v", d.Name, shown(d.Value), d.ReadOnly, d.Source, d.Sensitive))
+				created = append(created, fmt.Sprintf("%s %s %v %d %v", d.Name, shown(d.Value), d.ReadOnly, d.Source,
+					d.Sensitive))
 			}
 			compare(t, "created", sections["created"][1:], created, nil)
 		})
@@ -316,7 +317,8 @@ func shown(s *string) string {
 func describedLines(list []Described) []string {
 	var out []string
 	for _, d := range list {
-		line := fmt.Sprintf("%s\ttype=%d ro=%v sens=%v src=%d val=%s", d.Name, d.Type, d.ReadOnly, d.Sensitive, d.Source, shown(d.Value))
+		line := fmt.Sprintf("%s\ttype=%d ro=%v sens=%v src=%d val=%s", d.Name, d.Type, d.ReadOnly, d.Sensitive,
+			d.Source, shown(d.Value))
 		for _, s := range d.Synonyms {
 			line += fmt.Sprintf(" | %s@%d=%s", s.Name, s.Source, shown(s.Value))
 		}

@@ -22,9 +22,9 @@ const maxPropertiesBytes = 16 << 20
 
 // ParseProperties reads a Java properties file: comments begin with # or !, a line that ends in an odd number of
 // backslashes goes on in the next, key and value are parted by =, : or blanks, and \t \n \r \f \uXXXX and
-// backslash-anything are escapes. Blanks at the end of a value belong to it. Text is UTF-8; bytes that are not are read
-// as ISO-8859-1, as Java reads all of them. Entries come in file order, repeated keys included. Errors name file and
-// line.
+// backslash-anything are escapes. Blanks at the end of a value belong to it. Text is UTF-8; bytes that are not are
+// read as ISO-8859-1, as Java reads all of them. Entries come in file order, repeated keys included. Errors name
+// file and line.
 func ParseProperties(r io.Reader, filename string) ([]Entry, error) {
 	raw, err := io.ReadAll(io.LimitReader(bufio.NewReader(r), maxPropertiesBytes+1))
 	if err != nil {

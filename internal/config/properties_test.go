@@ -51,7 +51,8 @@ func TestParsePropertiesNamesTheLine(t *testing.T) {
 	}
 }
 
-// FuzzParseProperties writes key and value with every escape needed and reads them back, and feeds the raw text too.
+// FuzzParseProperties writes key and value with every escape needed and reads them back, and feeds the raw text
+// too.
 func FuzzParseProperties(f *testing.F) {
 	f.Add("log.dirs", "/a, /b")
 	f.Add(" :=#!\\", "\t \n\\u00")

@@ -24,27 +24,28 @@ func brokerParts() []part {
 	}
 }
 
+// referenceHead has ~ where Markdown wants a backquote.
 const referenceHead = `# Configuration reference
 
 <!-- Generated from the table in internal/config. Do not edit. -->
 
-Names, types, defaults and allowed values are those of Apache Kafka 4.4; keys that begin with ` + "`moldau.`" + ` are our own.
-A key is set, in rising precedence, in the file given by ` + "`--config`" + ` (a Kafka server.properties), in the environment
-(` + "`MOLDAU_LOG_DIRS`" + ` for ` + "`log.dirs`" + `, ` + "`MOLDAU_FLUSH`" + ` for ` + "`moldau.flush`" + `) and by ` + "`--set key=value`" + `; what is not read-only can be
-altered while the broker runs, with Kafka's tools or ` + "`moldau config set`" + `, and then goes before all of these: first what is
-set for the broker, then what is set for all brokers. A topic's own setting goes before the broker's. ` + "`moldau config explain KEY`" + `
-prints what stands here.
+Names, types, defaults and allowed values are those of Apache Kafka 4.4; keys that begin with ~moldau.~ are our own. A
+key is set, in rising precedence, in the file given by ~--config~ (a Kafka server.properties), in the environment
+(~MOLDAU_LOG_DIRS~ for ~log.dirs~, ~MOLDAU_FLUSH~ for ~moldau.flush~) and by ~--set key=value~. What is not read-only
+can be altered while the broker runs, with Kafka's tools or ~moldau config set~, and then goes before all of these: first
+what is set for the broker, then what is set for all brokers. A topic's own setting goes before the broker's.
+~moldau config explain KEY~ prints what stands here.
 
-Where the default differs from Kafka's on purpose, Kafka's stands below it. *No effect* marks keys that are accepted and
-have nothing to act on in Moldau; *not built* marks keys that stop the start when they ask for something that does not
-exist yet. Keys that Kafka does not document are left out.
+Where the default differs from Kafka's on purpose, Kafka's stands below it. *No effect* marks keys that are accepted
+and have nothing to act on in Moldau; *not built* marks keys that stop the start when they ask for something that does
+not exist yet. Keys that Kafka does not document are left out.
 
 `
 
 // Reference gives docs/reference/configs.md.
 func Reference() string {
 	var b strings.Builder
-	b.WriteString(referenceHead)
+	b.WriteString(strings.ReplaceAll(referenceHead, "~", "`"))
 	b.WriteString("## Topics\n\nSet on a topic; unset values come from the broker keys named in the table.\n\n")
 	writeKeys(&b, topicKeys, true)
 	b.WriteString("## Brokers and controllers\n\n")

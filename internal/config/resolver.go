@@ -49,8 +49,8 @@ type Stored interface {
 	All() iter.Seq2[string, string]
 }
 
-// Dynamic finds the stored configuration of a resource; it gives nil (the interface, not a nil pointer in it) when there
-// is none.
+// Dynamic finds the stored configuration of a resource; it gives nil (the interface, not a nil pointer in it) when
+// there is none.
 type Dynamic func(t ResourceType, name string) Stored
 
 // Map is a Stored in memory. A nil Map is empty.
@@ -73,8 +73,8 @@ func (m Map) All() iter.Seq2[string, string] {
 // NothingStored is the Dynamic of a node that knows no metadata yet.
 func NothingStored(ResourceType, string) Stored { return nil }
 
-// Resolver answers what a key is worth, from the stored dynamic values over the static settings. It is immutable: make
-// a new one for each metadata image, it costs nothing.
+// Resolver answers what a key is worth, from the stored dynamic values over the static settings. It is immutable:
+// make a new one for each metadata image, it costs nothing.
 type Resolver struct {
 	static  *Static
 	dynamic Dynamic
@@ -118,7 +118,7 @@ func (s *Static) defaultText(name string) (string, bool) {
 	return s.defaultOf(k).Text(), true
 }
 
-// brokerSettings gives the effective value of every key that can differ from the static one.
+// brokerSettings finds effective values in the levels of one resolver, which it has looked up once.
 type brokerSettings struct {
 	r      *Resolver
 	levels []level
@@ -188,8 +188,8 @@ func (r *Resolver) TopicValue(topic, name string) Value {
 	return v
 }
 
-// GroupValue gives the effective value of one key of a group. A stored value outside the broker's bounds is moved to the
-// nearest one (KIP-1240).
+// GroupValue gives the effective value of one key of a group. A stored value outside the broker's bounds is moved
+// to the nearest one (KIP-1240).
 func (r *Resolver) GroupValue(group, name string) Value {
 	k, ok := Lookup(Group, name)
 	if !ok {

@@ -34,8 +34,9 @@ func (w world) resolver(s *Static) *Resolver {
 	})
 }
 
-// TestPrecedence sets random subsets of every level of a topic's keys and holds the resolver against the rule, spelled
-// out: the first level of topic, broker, all brokers, static and default at which the key or a stand-in has a value.
+// TestPrecedence sets random subsets of every level of a topic's keys and holds the resolver against the rule,
+// spelled out: the first level of topic, broker, all brokers, static and default at which the key or a stand-in has
+// a value.
 func TestPrecedence(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -93,7 +94,8 @@ func TestPrecedence(t *testing.T) {
 		d := r.DescribeNewTopic(r.stored(TopicResource, "t"))
 		got := d[slices.IndexFunc(d, func(d Described) bool { return d.Name == k.Name })]
 		if v := r.TopicValue("t", k.Name); v.Text() != want || got.Source != wantSource || *got.Value != want {
-			t.Fatalf("%s with %v and %q: %s from %s, want %s from %s", k.Name, w, static, v.Text(), got.Source, want, wantSource)
+			t.Fatalf("%s with %v and %q: %s from %s, want %s from %s", k.Name, w, static, v.Text(), got.Source, want,
+				wantSource)
 		}
 	}
 }
@@ -153,10 +155,12 @@ func TestEveryTopicKeyIsUsed(t *testing.T) {
 }
 
 func TestBrokerAndGroupValues(t *testing.T) {
-	r := world{}.set(BrokerResource, "1", "log.cleaner.threads", "2").set(BrokerResource, "", "log.cleaner.threads", "3").
+	r := world{}.set(BrokerResource, "1", "log.cleaner.threads", "2").set(BrokerResource, "",
+		"log.cleaner.threads", "3").
 		set(BrokerResource, "", "num.io.threads", "9").set(GroupResource, "g", "consumer.session.timeout.ms", "99999999").
 		set(GroupResource, "g", "streams.num.standby.replicas", "9").
-		set(ClientMetricsResource, "s", "interval.ms", "500").resolver(mustLoad(t, "num.io.threads=4", "group.streams.assignors=a,b"))
+		set(ClientMetricsResource, "s", "interval.ms", "500").resolver(mustLoad(t, "num.io.threads=4",
+		"group.streams.assignors=a,b"))
 	for key, want := range map[string]int64{"log.cleaner.threads": 2, "num.io.threads": 9, "num.partitions": 1,
 		"log.retention.ms": 604800000} {
 		if got := r.Broker(key).Int64(); got != want {
@@ -172,7 +176,8 @@ func TestBrokerAndGroupValues(t *testing.T) {
 	if got := r.GroupValue("other", "streams.assignor.name").Text(); got != "a" {
 		t.Error(got)
 	}
-	if r.ClientMetricsValue("s", "interval.ms").Int64() != 500 || r.ClientMetricsValue("x", "interval.ms").Int64() != 300000 {
+	if r.ClientMetricsValue("s", "interval.ms").Int64() != 500 || r.ClientMetricsValue("x",
+		"interval.ms").Int64() != 300000 {
 		t.Error("client metrics")
 	}
 }
@@ -192,10 +197,13 @@ func TestAlterWrites(t *testing.T) {
 		{topic, []Change{{"retention.ms", Set, ptr("6")}}, []Write{{"retention.ms", ptr("6")}}},
 		{topic, []Change{{"retention.ms", Set, ptr("5")}}, nil},
 		{topic, []Change{{"retention.ms", Delete, nil}, {"segment.ms", Delete, nil}}, []Write{{"retention.ms", nil}}},
-		{topic, []Change{{"cleanup.policy", Append, ptr("delete, compact")}}, []Write{{"cleanup.policy", ptr("compact,delete")}}},
+		{topic, []Change{{"cleanup.policy", Append, ptr("delete, compact")}}, []Write{{"cleanup.policy",
+			ptr("compact,delete")}}},
 		{topic, []Change{{"cleanup.policy", Subtract, ptr("compact")}}, []Write{{"cleanup.policy", ptr("")}}},
-		{Resource{TopicResource, "u"}, []Change{{"cleanup.policy", Append, ptr("delete")}}, []Write{{"cleanup.policy", ptr("compact,delete")}}},
-		{topic, []Change{{"segment.ms", Set, ptr("7")}, {"flush.ms", Set, ptr("8")}}, []Write{{"flush.ms", ptr("8")}, {"segment.ms", ptr("7")}}},
+		{Resource{TopicResource, "u"}, []Change{{"cleanup.policy", Append, ptr("delete")}}, []Write{{"cleanup.policy",
+			ptr("compact,delete")}}},
+		{topic, []Change{{"segment.ms", Set, ptr("7")}, {"flush.ms", Set, ptr("8")}}, []Write{{"flush.ms", ptr("8")},
+			{"segment.ms", ptr("7")}}},
 		{broker, []Change{{"log.cleaner.threads", Set, ptr("2")}}, []Write{{"log.cleaner.threads", ptr("2")}}},
 		{topic, []Change{{"moldau.flush", Set, ptr("async")}}, []Write{{"moldau.flush", ptr("async")}}},
 	} {
@@ -227,14 +235,19 @@ func TestAlterMessages(t *testing.T) {
 		want string
 	}{
 		{Resource{TopicResource, "t"}, "retention", ptr("1"), kafka.InvalidConfig, "no such topic config: retention"},
-		{Resource{TopicResource, "t"}, "retention.mss", ptr("1"), kafka.InvalidConfig, "no such topic config: retention.mss; did you mean retention.ms?"},
-		{Resource{TopicResource, "t"}, "segment.bytes", ptr("1"), kafka.InvalidConfig, "segment.bytes: 1 is too small; allowed: a whole number (32 bit), at least 1048576"},
-		{Resource{TopicResource, "t"}, "moldau.flush", ptr("never"), kafka.InvalidConfig, `moldau.flush: "never" is not one of the values; allowed: one of ack, async`},
-		{Resource{TopicResource, "t"}, "leader.replication.throttled.replicas", ptr(strings.Repeat("1:1,", 9000)), kafka.InvalidConfig,
+		{Resource{TopicResource, "t"}, "retention.mss", ptr("1"), kafka.InvalidConfig,
+			"no such topic config: retention.mss; did you mean retention.ms?"},
+		{Resource{TopicResource, "t"}, "segment.bytes", ptr("1"), kafka.InvalidConfig,
+			"segment.bytes: 1 is too small; allowed: a whole number (32 bit), at least 1048576"},
+		{Resource{TopicResource, "t"}, "moldau.flush", ptr("never"), kafka.InvalidConfig,
+			`moldau.flush: "never" is not one of the values; allowed: one of ack, async`},
+		{Resource{TopicResource, "t"}, "leader.replication.throttled.replicas", ptr(strings.Repeat("1:1,", 9000)),
+			kafka.InvalidConfig,
 			"leader.replication.throttled.replicas: the value is longer than 32767 bytes"},
 		{Resource{BrokerResource, "1"}, "num.partitions", ptr("1"), kafka.InvalidRequest,
 			"num.partitions cannot be altered while the broker runs; set it in its configuration and restart"},
-		{Resource{BrokerResource, "1"}, "sasl.enabled.mechanisms", ptr("PLAIN"), kafka.InvalidRequest, "sasl.enabled.mechanisms: SASL is not built yet"},
+		{Resource{BrokerResource, "1"}, "sasl.enabled.mechanisms", ptr("PLAIN"), kafka.InvalidRequest,
+			"sasl.enabled.mechanisms: SASL is not built yet"},
 		{Resource{TopicResource, "old"}, "segment.ms", ptr("1"), kafka.None, ""},
 	} {
 		_, err := r.Alter(c.res, []Change{{c.name, Set, c.to}}, AlterOptions{})
@@ -276,7 +289,8 @@ func FuzzAlter(f *testing.F) {
 		default:
 			r.DescribeClientMetrics("1", nil)
 		}
-		if again, err := r.Alter(res, []Change{{key, Op(op), &value}}, AlterOptions{}); err == nil && res.Type != BrokerResource &&
+		if again, err := r.Alter(res, []Change{{key, Op(op), &value}},
+			AlterOptions{}); err == nil && res.Type != BrokerResource &&
 			Op(op) != Delete && len(again) != 0 {
 			t.Errorf("done twice, %q %d %q writes again: %v", key, op, value, again)
 		}

@@ -78,7 +78,7 @@ func (halfRule) check(v Value) string {
 	return ""
 }
 
-// oneOf is an enumeration.
+// enumRule is an enumeration.
 type enumRule struct {
 	values []string
 	fold   bool // case does not count
@@ -97,6 +97,9 @@ func (r enumRule) check(v Value) string {
 	}
 	return fmt.Sprintf("%q is not one of the values", v.text)
 }
+
+// codecs are the values of compression.type.
+var codecs = oneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
 // listRule is Kafka's ValidList: entries are not empty, and repeated ones count once.
 type listRule struct {
@@ -186,9 +189,12 @@ func (r formRule) Allowed(string) string { return r.words }
 
 func (r formRule) check(v Value) string { return r.judge(v.text) }
 
-// offsetReset is share.auto.offset.reset: earliest, latest or by_duration: and an ISO-8601 duration (KIP-1106).
-var isoDuration = regexp.MustCompile(`^(?i)[+-]?P(?:[+-]?\d+D)?(?:T(?:[+-]?\d+H)?(?:[+-]?\d+M)?(?:[+-]?\d+(?:[.,]\d{0,9})?S)?)?$`)
+// isoDuration is the form of Java's Duration.parse, blanks and all-empty parts aside.
+var isoDuration = regexp.MustCompile(`^(?i)[+-]?P(?:[+-]?\d+D)?` +
+	`(?:T(?:[+-]?\d+H)?(?:[+-]?\d+M)?(?:[+-]?\d+(?:[.,]\d{0,9})?S)?)?$`)
 
+// judgeOffsetReset is the rule of share.auto.offset.reset: earliest, latest or by_duration: and an ISO-8601 duration
+// that is not negative.
 func judgeOffsetReset(s string) string {
 	if s == "earliest" || s == "latest" {
 		return ""

@@ -122,7 +122,8 @@ func buildTable() *table {
 			}
 		}
 		t.byName[scope] = names
-		t.sorted[scope] = slices.SortedFunc(maps.Values(names), func(a, b *Key) int { return cmp.Compare(a.Name, b.Name) })
+		byName := func(a, b *Key) int { return cmp.Compare(a.Name, b.Name) }
+		t.sorted[scope] = slices.SortedFunc(maps.Values(names), byName)
 	}
 	for _, k := range t.sorted[Broker] {
 		name := envName(k.Name)

@@ -96,7 +96,8 @@ func (s *Static) warnUnknown(name string, at Setting) {
 	s.warnings = append(s.warnings, msg)
 }
 
-// compute gives the effective value of a key: its own setting, else that of the first of its synonyms, else the default.
+// compute gives the effective value of a key: its own setting, else that of the first of its synonyms, else the
+// default.
 func (s *Static) compute(k *Key) Value {
 	if at, ok := s.set[k.Name]; ok {
 		if v, err := k.Parse(at.Value); err == nil {

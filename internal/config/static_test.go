@@ -94,7 +94,8 @@ func TestLayersAndSources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := EnvLayer([]string{"MOLDAU_NUM_PARTITIONS=5", "MOLDAU_LOG_RETENTION_HOURS=2", "HOME=/root", "MOLDAU_FLUSH=async",
+	env := EnvLayer([]string{"MOLDAU_NUM_PARTITIONS=5", "MOLDAU_LOG_RETENTION_HOURS=2", "HOME=/root",
+		"MOLDAU_FLUSH=async",
 		"MOLDAU_LISTENER_NAME_PLAINTEXT_MAX_CONNECTIONS=9", "MOLDAU_PORT_9092_TCP=x", "MOLDAU_CONFIG=f"}, "MOLDAU_CONFIG")
 	s, err := Load([]Layer{file(t, "num.partitions=3\nbroker.rack=r1\nnum.partitions=4\n"), env, set}, Options{})
 	if err != nil {
@@ -102,7 +103,8 @@ func TestLayersAndSources(t *testing.T) {
 	}
 	for key, want := range map[string]string{
 		"num.partitions": "7 --set", "log.dirs": "/c --set", "broker.rack": "r1 server.properties:2",
-		"log.retention.hours": "2 environment MOLDAU_LOG_RETENTION_HOURS", "moldau.flush": "async environment MOLDAU_FLUSH",
+		"log.retention.hours":                     "2 environment MOLDAU_LOG_RETENTION_HOURS",
+		"moldau.flush":                            "async environment MOLDAU_FLUSH",
 		"listener.name.plaintext.max.connections": "9 environment MOLDAU_LISTENER_NAME_PLAINTEXT_MAX_CONNECTIONS",
 	} {
 		at, ok := s.Setting(key)
@@ -142,53 +144,97 @@ func TestEnvironmentNamesAreUnique(t *testing.T) {
 func TestWrongSettings(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"num.partitions=x", `server.properties:1: num.partitions: "x" is not a whole number of this size; allowed: a whole number (32 bit), at least 1`},
-		{"\nnum.partitions=0", "server.properties:2: num.partitions: 0 is too small; allowed: a whole number (32 bit), at least 1"},
-		{"compression.type=none", `server.properties:1: compression.type: "none" is not one of the values; allowed: one of uncompressed, zstd, lz4, snappy, gzip, producer`},
-		{"auto.create.topics.enable=yes", `server.properties:1: auto.create.topics.enable: "yes" is not true or false; allowed: true or false`},
+		{"\nnum.partitions=0",
+			"server.properties:2: num.partitions: 0 is too small; allowed: a whole number (32 bit), at least 1"},
+		{"compression.type=none",
+			`server.properties:1: compression.type: "none" is not one of the values; allowed: one of uncompressed, zstd, lz4, snappy, gzip, producer`},
+		{"auto.create.topics.enable=yes",
+			`server.properties:1: auto.create.topics.enable: "yes" is not true or false; allowed: true or false`},
 		{"process.roles=", "server.properties:1: process.roles: the list is empty; allowed: a comma separated list of broker, controller, not empty"},
 		{"log.dirs=/a,,/b", "server.properties:1: log.dirs: an entry of the list is empty; allowed: a comma separated list, not empty"},
 		{"log.dirs=/a,/b/../a", "server.properties:1: log.dirs: /a and /b/../a are the same directory"},
 		{"listeners=PLAINTEXT:9092", `server.properties:1: listeners: "PLAINTEXT:9092" is not NAME://host:port`},
-		{"listeners=PLAINTEXT://:99999", `server.properties:1: listeners: "PLAINTEXT://:99999": the port must be from 0 to 65535`},
-		{"listeners=SSL://:9092", "server.properties:1: listeners: listener SSL asks for SSL, which is not built yet; allowed: PLAINTEXT"},
-		{"listeners=SASL_SSL://:9092", "server.properties:1: listeners: listener SASL_SSL asks for SASL_SSL, which is not built yet; allowed: PLAINTEXT"},
-		{"listeners=FOO://:9092", "server.properties:1: listeners: listener FOO has no security protocol; add FOO:PLAINTEXT to listener.security.protocol.map"},
-		{"listeners=FOO://:1,FOO://:2\nlistener.security.protocol.map=FOO:PLAINTEXT", "server.properties:1: listeners: listener FOO stands there twice; each needs a name of its own"},
-		{"listeners=A://:1,B://:1\nlistener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT", "server.properties:1: listeners: A://:1 and B://:1 use the same port"},
-		{"listeners=CONTROLLER://:9093", "server.properties:1: listeners: a broker needs a listener besides the controller's"},
-		{"advertised.listeners=PLAINTEXT://0.0.0.0:9092", "server.properties:1: advertised.listeners: PLAINTEXT://0.0.0.0:9092: 0.0.0.0 is no address that clients can connect to; name the host"},
-		{"advertised.listeners=PLAINTEXT://:9092", "server.properties:1: advertised.listeners: PLAINTEXT://:9092: name the host that clients connect to"},
-		{"listener.security.protocol.map=PLAINTEXT:TLS", `server.properties:1: listener.security.protocol.map: "PLAINTEXT:TLS": the protocol must be PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL`},
-		{"inter.broker.listener.name=FOO", "server.properties:1: inter.broker.listener.name: FOO is not one of the listeners"},
-		{"inter.broker.listener.name=CONTROLLER", "server.properties:1: inter.broker.listener.name: CONTROLLER is a controller listener"},
-		{"inter.broker.listener.name=PLAINTEXT\nsecurity.inter.broker.protocol=PLAINTEXT", "server.properties:1: inter.broker.listener.name: it must not be set together with security.inter.broker.protocol; remove one"},
-		{"security.inter.broker.protocol=SSL", "server.properties:1: security.inter.broker.protocol: SSL is not built yet; allowed: PLAINTEXT"},
+		{"listeners=PLAINTEXT://:99999",
+			`server.properties:1: listeners: "PLAINTEXT://:99999": the port must be from 0 to 65535`},
+		{"listeners=SSL://:9092",
+			"server.properties:1: listeners: listener SSL asks for SSL, which is not built yet; allowed: PLAINTEXT"},
+		{"listeners=SASL_SSL://:9092",
+			"server.properties:1: listeners: listener SASL_SSL asks for SASL_SSL, which is not built yet; " +
+				"allowed: PLAINTEXT"},
+		{"listeners=FOO://:9092",
+			"server.properties:1: listeners: listener FOO has no security protocol; add FOO:PLAINTEXT to " +
+				"listener.security.protocol.map"},
+		{"listeners=FOO://:1,FOO://:2\nlistener.security.protocol.map=FOO:PLAINTEXT",
+			"server.properties:1: listeners: listener FOO stands there twice; each needs a name of its own"},
+		{"listeners=A://:1,B://:1\nlistener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT",
+			"server.properties:1: listeners: A://:1 and B://:1 use the same port"},
+		{"listeners=CONTROLLER://:9093",
+			"server.properties:1: listeners: a broker needs a listener besides the controller's"},
+		{"advertised.listeners=PLAINTEXT://0.0.0.0:9092",
+			"server.properties:1: advertised.listeners: PLAINTEXT://0.0.0.0:9092: 0.0.0.0 is no address that " +
+				"clients can connect to; name the host"},
+		{"advertised.listeners=PLAINTEXT://:9092",
+			"server.properties:1: advertised.listeners: PLAINTEXT://:9092: name the host that clients connect to"},
+		{"listener.security.protocol.map=PLAINTEXT:TLS",
+			`server.properties:1: listener.security.protocol.map: "PLAINTEXT:TLS": the protocol must be PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL`},
+		{"inter.broker.listener.name=FOO",
+			"server.properties:1: inter.broker.listener.name: FOO is not one of the listeners"},
+		{"inter.broker.listener.name=CONTROLLER",
+			"server.properties:1: inter.broker.listener.name: CONTROLLER is a controller listener"},
+		{"inter.broker.listener.name=PLAINTEXT\nsecurity.inter.broker.protocol=PLAINTEXT",
+			"server.properties:1: inter.broker.listener.name: it must not be set together with " +
+				"security.inter.broker.protocol; remove one"},
+		{"security.inter.broker.protocol=SSL",
+			"server.properties:1: security.inter.broker.protocol: SSL is not built yet; allowed: PLAINTEXT"},
 		{"node.id=1\nbroker.id=2", "server.properties:2: broker.id: it says 2 and node.id says 1; remove broker.id"},
-		{"process.roles=broker", "server.properties:1: process.roles: a node without controller role needs controller.quorum.bootstrap.servers or controller.quorum.voters"},
-		{"process.roles=controller", "listeners: a controller needs one of the listeners in controller.listener.names (CONTROLLER)"},
-		{"controller.quorum.voters=2@h:1", "server.properties:1: controller.quorum.voters: the node is a controller and its id 1 is not among the voters"},
+		{"process.roles=broker",
+			"server.properties:1: process.roles: a node without controller role needs " +
+				"controller.quorum.bootstrap.servers or controller.quorum.voters"},
+		{"process.roles=controller",
+			"listeners: a controller needs one of the listeners in controller.listener.names (CONTROLLER)"},
+		{"controller.quorum.voters=2@h:1",
+			"server.properties:1: controller.quorum.voters: the node is a controller and its id 1 is not among the voters"},
 		{"controller.quorum.voters=1@h:1,2@h:2", "listeners: a quorum of 2 needs a controller listener (CONTROLLER)"},
-		{"controller.quorum.voters=1h:1", `server.properties:1: controller.quorum.voters: "1h:1" does not have the form of an entry; allowed: a comma separated list of id@host:port`},
+		{"controller.quorum.voters=1h:1",
+			`server.properties:1: controller.quorum.voters: "1h:1" does not have the form of an entry; allowed: a comma separated list of id@host:port`},
 		{"cordoned.log.dirs=/x", "server.properties:1: cordoned.log.dirs: /x is not one of log.dirs"},
-		{"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer", "server.properties:1: authorizer.class.name: authorization is not built yet; remove the key"},
+		{"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+			"server.properties:1: authorizer.class.name: authorization is not built yet; remove the key"},
 		{"super.users=User:a", "server.properties:1: super.users: authorization is not built yet; remove the key"},
-		{"sasl.enabled.mechanisms=PLAIN", "server.properties:1: sasl.enabled.mechanisms: SASL is not built yet; remove the key"},
-		{"listener.name.plaintext.sasl.enabled.mechanisms=PLAIN", "server.properties:1: listener.name.plaintext.sasl.enabled.mechanisms: SASL is not built yet; remove the key"},
-		{"listener.name.plaintext.plain.sasl.jaas.config=x", "server.properties:1: listener.name.plaintext.plain.sasl.jaas.config: SASL is not built yet; remove the key"},
+		{"sasl.enabled.mechanisms=PLAIN",
+			"server.properties:1: sasl.enabled.mechanisms: SASL is not built yet; remove the key"},
+		{"listener.name.plaintext.sasl.enabled.mechanisms=PLAIN",
+			"server.properties:1: listener.name.plaintext.sasl.enabled.mechanisms: SASL is not built yet; remove the key"},
+		{"listener.name.plaintext.plain.sasl.jaas.config=x",
+			"server.properties:1: listener.name.plaintext.plain.sasl.jaas.config: SASL is not built yet; remove the key"},
 		{"ssl.keystore.location=/k", "server.properties:1: ssl.keystore.location: TLS is not built yet; remove the key"},
-		{"delegation.token.secret.key=s3cret", "server.properties:1: delegation.token.secret.key: delegation tokens are not built yet; remove the key"},
+		{"delegation.token.secret.key=s3cret",
+			"server.properties:1: delegation.token.secret.key: delegation tokens are not built yet; remove the key"},
 		{"quota.window.num=5", "server.properties:1: quota.window.num: quotas are not built yet; remove the key"},
-		{"remote.log.storage.system.enable=true", "server.properties:1: remote.log.storage.system.enable: remote storage is not built yet; remove the key"},
-		{"config.providers=file", "server.properties:1: config.providers: configuration providers are not built yet; remove the key"},
-		{"log.retention.hours=0", "server.properties:1: log.retention.hours: 0 would delete everything; allowed: -1 (no limit) or at least 1"},
-		{"replica.lag.time.max.ms=100", "server.properties:1: replica.lag.time.max.ms: 100 is below replica.fetch.wait.max.ms (500)"},
-		{"replica.fetch.wait.max.ms=40000", "server.properties:1: replica.fetch.wait.max.ms: 40000 is above replica.lag.time.max.ms (30000)"},
-		{"queued.max.request.bytes=5", "server.properties:1: queued.max.request.bytes: 5 is below socket.request.max.bytes (104857600)"},
-		{"max.connections.per.ip=0", "server.properties:1: max.connections.per.ip: 0 lets nobody connect unless max.connections.per.ip.overrides names somebody"},
-		{"offsets.topic.compression.codec=9", "server.properties:1: offsets.topic.compression.codec: 9 is no codec; allowed: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd"},
-		{"moldau.admin.listener=9644", `server.properties:1: moldau.admin.listener: "9644" is not host:port; allowed: host:port, or empty`},
-		{"num.partitions=0\nnum.io.threads=x", "server.properties:2: num.io.threads: \"x\" is not a whole number of this size; allowed: a whole number (32 bit), at least 1\n" +
-			"server.properties:1: num.partitions: 0 is too small; allowed: a whole number (32 bit), at least 1"},
+		{"remote.log.storage.system.enable=true",
+			"server.properties:1: remote.log.storage.system.enable: remote storage is not built yet; remove the key"},
+		{"config.providers=file",
+			"server.properties:1: config.providers: configuration providers are not built yet; remove the key"},
+		{"log.retention.hours=0",
+			"server.properties:1: log.retention.hours: 0 would delete everything; allowed: -1 (no limit) or at least 1"},
+		{"replica.lag.time.max.ms=100",
+			"server.properties:1: replica.lag.time.max.ms: 100 is below replica.fetch.wait.max.ms (500)"},
+		{"replica.fetch.wait.max.ms=40000",
+			"server.properties:1: replica.fetch.wait.max.ms: 40000 is above replica.lag.time.max.ms (30000)"},
+		{"queued.max.request.bytes=5",
+			"server.properties:1: queued.max.request.bytes: 5 is below socket.request.max.bytes (104857600)"},
+		{"max.connections.per.ip=0",
+			"server.properties:1: max.connections.per.ip: 0 lets nobody connect unless " +
+				"max.connections.per.ip.overrides names somebody"},
+		{"offsets.topic.compression.codec=9",
+			"server.properties:1: offsets.topic.compression.codec: 9 is no codec; allowed: 0 none, 1 gzip, 2 " +
+				"snappy, 3 lz4, 4 zstd"},
+		{"moldau.admin.listener=9644",
+			`server.properties:1: moldau.admin.listener: "9644" is not host:port; allowed: host:port, or empty`},
+		{"num.partitions=0\nnum.io.threads=x",
+			"server.properties:2: num.io.threads: \"x\" is not a whole number of this size; allowed: a whole " +
+				"number (32 bit), at least 1\n" +
+				"server.properties:1: num.partitions: 0 is too small; allowed: a whole number (32 bit), at least 1"},
 	} {
 		_, err := Load([]Layer{file(t, c.text)}, Options{})
 		if err == nil || err.Error() != c.want {
@@ -223,7 +269,8 @@ func TestHarmlessSecurityKeysPass(t *testing.T) {
 }
 
 func TestUnknownKeysWarn(t *testing.T) {
-	s, err := Load([]Layer{file(t, "num.partition=3\nretention.ms=5\nzookeeper.connect=z\nmy.own.key=1\nnum.io.threads=3\n")}, Options{})
+	s, err := Load([]Layer{file(t,
+		"num.partition=3\nretention.ms=5\nzookeeper.connect=z\nmy.own.key=1\nnum.io.threads=3\n")}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +316,8 @@ broker.rack= r
 	if got := want.Listeners[1].String(); got != "OUT://[::]:9094" {
 		t.Error(got)
 	}
-	if _, err := Load([]Layer{file(t, "listeners=A://127.0.0.1:5,B://[::1]:5\nlistener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT\n")}, Options{}); err != nil {
+	if _, err := Load([]Layer{file(t,
+		"listeners=A://127.0.0.1:5,B://[::1]:5\nlistener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT\n")}, Options{}); err != nil {
 		t.Errorf("one port for IPv4 and IPv6: %v", err)
 	}
 	old, err := Load([]Layer{file(t, "broker.id=4\n")}, Options{})
@@ -279,8 +327,10 @@ broker.rack= r
 }
 
 func TestNearest(t *testing.T) {
-	for typo, want := range map[string]string{"num.partions": "num.partitions", "log.dir": "log.dir", "lgo.dirs": "log.dirs",
-		"advertised.listener": "advertised.listeners", "quite.something.else": "", "auto.crete.topics.enabled": "auto.create.topics.enable"} {
+	for typo, want := range map[string]string{"num.partions": "num.partitions", "log.dir": "log.dir",
+		"lgo.dirs":            "log.dirs",
+		"advertised.listener": "advertised.listeners", "quite.something.else": "",
+		"auto.crete.topics.enabled": "auto.create.topics.enable"} {
 		if got := Nearest(Broker, typo); got != want {
 			t.Errorf("%s: %q, want %q", typo, got, want)
 		}

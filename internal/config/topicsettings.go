@@ -19,8 +19,8 @@ const (
 	Zstd         Codec = 4
 )
 
-// TopicSettings are the effective settings of one topic, parsed. Sizes are bytes, times milliseconds unless they are a
-// time.Duration; math.MaxInt64 means never, as in Kafka.
+// TopicSettings are the effective settings of one topic, parsed. Sizes are bytes, times milliseconds unless they
+// are a time.Duration; math.MaxInt64 means never, as in Kafka.
 type TopicSettings struct {
 	DeleteOld bool // cleanup.policy holds delete
 	Compact   bool // cleanup.policy holds compact
@@ -156,8 +156,8 @@ func codecOf(s string) Codec {
 	}
 }
 
-// TopicDefaults gives the settings of a topic that sets nothing itself. Compute it once for an image and lay the topics'
-// own settings over it by With.
+// TopicDefaults gives the settings of a topic that sets nothing itself. Compute it once for an image and lay the
+// topics' own settings over it by With.
 func (r *Resolver) TopicDefaults() TopicSettings {
 	var t TopicSettings
 	b := brokerSettings{r, r.levels()}

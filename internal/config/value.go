@@ -65,9 +65,9 @@ func (k *Key) problem(raw, format string, args ...any) *Problem {
 	return &Problem{Key: k.Name, Value: raw, Why: fmt.Sprintf(format, args...), Allowed: k.Allowed()}
 }
 
-// Parse reads a value by Kafka's ConfigDef rules: surrounding blanks do not count, booleans are true or false in any
-// case, whole numbers are decimal, an empty text is an empty list, and a list keeps the first of equal entries. The
-// error is a *Problem.
+// Parse reads a value by Kafka's ConfigDef rules: surrounding blanks do not count, booleans are true or false in
+// any case, whole numbers are decimal, an empty text is an empty list, and a list keeps the first of equal entries.
+// The error is a *Problem.
 func (k *Key) Parse(raw string) (Value, error) {
 	v, ok := parseType(k.Type, raw)
 	if !ok {
