@@ -1,0 +1,48 @@
+package controller
+
+import (
+	"time"
+
+	"moldau/internal/config"
+	"moldau/internal/kafka"
+)
+
+// Settings are the static settings a controller decides by.
+type Settings struct {
+	Node   kafka.NodeID
+	Static *config.Static
+	// ClusterID is compared with that of registrations; empty accepts any.
+	ClusterID string
+	// BrokerSession is how long a broker lives without a heartbeat.
+	BrokerSession time.Duration
+	// MaxIdle is the interval between two NoOp records, 0 for none.
+	MaxIdle time.Duration
+	// PreferredElection is the interval between two looks for leaders that are not the preferred ones, 0 for none.
+	PreferredElection time.Duration
+	// UncleanElection is the interval between two looks for partitions that may elect a leader uncleanly.
+	UncleanElection time.Duration
+
+	DefaultPartitions        int32
+	DefaultReplicationFactor int16
+	DeleteTopics             bool
+}
+
+// uncleanElectionInterval is fixed in Kafka.
+const uncleanElectionInterval = 5 * time.Minute
+
+// SettingsFrom reads the settings of a node. The cluster id is not among them: set it afterwards.
+func SettingsFrom(static *config.Static) *Settings {
+	ms := func(key string) time.Duration { return time.Duration(static.Int64(key)) * time.Millisecond }
+	s := &Settings{
+		Node: static.Node().ID, Static: static,
+		BrokerSession: ms("broker.session.timeout.ms"), MaxIdle: ms("metadata.max.idle.interval.ms"),
+		UncleanElection:          uncleanElectionInterval,
+		DefaultPartitions:        int32(static.Int64("num.partitions")),
+		DefaultReplicationFactor: int16(static.Int64("default.replication.factor")),
+		DeleteTopics:             static.Bool("delete.topic.enable"),
+	}
+	if static.Bool("auto.leader.rebalance.enable") {
+		s.PreferredElection = time.Duration(static.Int64("leader.imbalance.check.interval.seconds")) * time.Second
+	}
+	return s
+}
