@@ -1,0 +1,452 @@
+package node
+
+import (
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"moldau/internal/cluster/controller"
+	"moldau/internal/cluster/metadata"
+	"moldau/internal/cluster/quorum"
+	"moldau/internal/edge/api"
+	"moldau/internal/kafka"
+	"moldau/internal/promise"
+)
+
+// maxControlQueue bounds the requests that wait for the controller; more are sent away to retry.
+const maxControlQueue = 10_000
+
+// control drives the metadata log and, while this node leads it, the controller: one goroutine owns the pump and both
+// images. What blocks on the disk runs beside it.
+type control struct {
+	pump     *quorum.Pump
+	settings *controller.Settings
+	log      *slog.Logger
+	now      func() time.Time
+	rnd      *rand.Rand
+	publish  func(published)
+	fatal    func(error)
+
+	mu      sync.Mutex
+	inbox   []func()
+	wake    chan struct{}
+	stopped chan struct{}
+	workers sync.WaitGroup
+
+	// The rest belongs to the loop.
+	committed *metadata.Image
+	diff      *metadata.Diff // not published yet
+	working   *metadata.Image
+	liveness  *controller.Liveness
+	epoch     kafka.LeaderEpoch // in office; NoEpoch when not
+	history   []proposal
+	replies   []pendingReply
+	waiting   []func() // requests that came before the controller took office
+	stopping  bool
+	broken    bool // a committed record did not apply: no snapshot may be taken
+}
+
+// proposal is an image that becomes the committed one when everything up to last is.
+type proposal struct {
+	last  kafka.Offset
+	image *metadata.Image
+	diff  *metadata.Diff
+}
+
+// pendingReply leaves once what it depends on is committed.
+type pendingReply struct {
+	after kafka.Offset
+	send  func()
+}
+
+// published is a committed image on its way to the node's partitions, with the replies that may leave once they have
+// caught up.
+type published struct {
+	image   *metadata.Image
+	diff    *metadata.Diff
+	replies []func()
+}
+
+func newControl(pump *quorum.Pump, settings *controller.Settings, o Options, publish func(published), fatal func(error)) *control {
+	return &control{pump: pump, settings: settings, log: o.Log, now: o.Now, rnd: rand.New(rand.NewPCG(o.Seed())),
+		publish: publish, fatal: fatal, wake: make(chan struct{}, 1), stopped: make(chan struct{}),
+		committed: metadata.New(), epoch: kafka.NoEpoch}
+}
+
+// post hands f to the loop; false: too much waits already, or the loop has ended.
+func (c *control) post(f func(), limited bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-c.stopped:
+		return false
+	default:
+	}
+	if limited && len(c.inbox) >= maxControlQueue {
+		return false
+	}
+	c.inbox = append(c.inbox, f)
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// Submit gives a request to the controller.
+func (c *control) Submit(r controller.Request) *promise.Promise[api.ControlReply] {
+	out := &promise.Promise[api.ControlReply]{}
+	if !c.post(func() { c.handle(r, out) }, true) {
+		out.Set(api.ControlReply{Err: kafka.RequestTimedOut})
+	}
+	return out
+}
+
+// CaughtUp is set once this node's partitions have seen everything that was committed before the call, by a controller in
+// office.
+func (c *control) CaughtUp() *promise.Promise[struct{}] {
+	out := &promise.Promise[struct{}]{}
+	c.post(func() { c.whenInOffice(func() { c.park(func() { out.Set(struct{}{}) }) }) }, false)
+	return out
+}
+
+// whenInOffice runs f now, or with the next term.
+func (c *control) whenInOffice(f func()) {
+	if c.epoch == kafka.NoEpoch {
+		c.waiting = append(c.waiting, f)
+		return
+	}
+	f()
+}
+
+// Describe describes the quorum.
+func (c *control) Describe() *promise.Promise[api.QuorumReply] {
+	out := &promise.Promise[api.QuorumReply]{}
+	ok := c.post(func() {
+		d, err := c.pump.Describe(c.now())
+		out.Set(api.QuorumReply{Description: d, Err: err})
+	}, true)
+	if !ok {
+		out.Set(api.QuorumReply{Err: kafka.NotLeaderOrFollower})
+	}
+	return out
+}
+
+// run is the loop. It ends after stop, or when the pump cannot go on.
+func (c *control) run() {
+	defer close(c.stopped)
+	defer c.workers.Wait()
+	c.pump.Start(c.now())
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		c.settle()
+		if err := c.pump.Err(); err != nil {
+			c.failAll()
+			c.fatal(err)
+			return
+		}
+		if c.stopping && len(c.replies) == 0 && c.pump.HandedOver() {
+			return
+		}
+		timer.Reset(c.untilDeadline())
+		select {
+		case <-c.wake:
+		case <-timer.C:
+		}
+		for _, f := range c.take() {
+			f()
+		}
+		c.pump.Tick(c.now())
+		c.tick()
+	}
+}
+
+func (c *control) take() []func() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := c.inbox
+	c.inbox = nil
+	return out
+}
+
+func (c *control) untilDeadline() time.Duration {
+	next := c.pump.Deadline()
+	if c.epoch != kafka.NoEpoch {
+		if t := c.liveness.NextTick(c.now(), c.state()); next.IsZero() || (!t.IsZero() && t.Before(next)) {
+			next = t
+		}
+	}
+	if next.IsZero() {
+		return time.Second
+	}
+	return min(max(next.Sub(c.now()), 0), time.Second)
+}
+
+// settle carries out what the pump wants until there is nothing more: deliveries, work, taking and leaving office.
+func (c *control) settle() {
+	c.startWork()
+	c.deliver()
+	c.checkOffice()
+	c.startWork()
+	c.maySnapshot()
+}
+
+func (c *control) startWork() {
+	for {
+		w, ok := c.pump.Work()
+		if !ok {
+			return
+		}
+		c.workers.Go(func() {
+			err := w.Run()
+			c.post(func() { c.pump.Completed(c.now(), w, err) }, false)
+		})
+	}
+}
+
+// deliver applies what is committed and publishes it.
+func (c *control) deliver() {
+	for {
+		d, ok := c.pump.Next()
+		if !ok {
+			break
+		}
+		if err := c.apply(d); err != nil {
+			c.broken = true
+			c.log.Error("a committed metadata record does not apply; the image stays behind", "error", err)
+		}
+	}
+	end := c.pump.Delivered().Offset
+	var ready []func()
+	for len(c.replies) > 0 && c.replies[0].after < end {
+		ready = append(ready, c.replies[0].send)
+		c.replies = c.replies[1:]
+	}
+	if _, open := c.committed.Transaction(); open {
+		if len(ready) > 0 {
+			c.publish(published{replies: ready})
+		}
+		return
+	}
+	if c.diff != nil || len(ready) > 0 {
+		c.publish(published{image: c.committed, diff: c.diff, replies: ready})
+		c.diff = nil
+	}
+}
+
+func (c *control) apply(d quorum.Delivery) error {
+	if d.Snapshot != nil {
+		return c.applySnapshot(d.Snapshot)
+	}
+	b := d.Batch
+	image, diff := c.committed, (*metadata.Diff)(nil)
+	switch {
+	case len(c.history) > 0 && b.Last == c.history[0].last:
+		image, diff = c.history[0].image, c.history[0].diff
+		c.history = c.history[1:]
+	case len(c.history) > 0 && b.Last < c.history[0].last && !b.Control && c.epoch != kafka.NoEpoch:
+		return nil // part of a larger proposal, whose image comes whole
+	case !b.Control:
+		records, err := b.Records()
+		if err != nil {
+			return err
+		}
+		if image, diff, err = image.Apply(records); err != nil {
+			return err
+		}
+	}
+	c.committed = image.WithPosition(b.Last, b.Epoch, b.TimestampMs)
+	c.noteDiff(diff)
+	return nil
+}
+
+func (c *control) noteDiff(d *metadata.Diff) {
+	switch {
+	case d == nil:
+	case c.diff == nil:
+		c.diff = d
+	default:
+		c.diff = c.diff.Merge(d)
+	}
+}
+
+func (c *control) applySnapshot(r *quorum.SnapshotReader) error {
+	defer r.Close()
+	image := metadata.New()
+	for b, err := range r.Batches() {
+		if err != nil {
+			return err
+		}
+		records, err := quorum.DecodeRecords(b.Values)
+		if err != nil {
+			return err
+		}
+		var diff *metadata.Diff
+		if image, diff, err = image.Apply(records); err != nil {
+			return err
+		}
+		c.noteDiff(diff)
+	}
+	at := c.pump.Delivered()
+	c.committed = image.WithPosition(at.Offset-1, at.Epoch, r.LastContainedMs())
+	return nil
+}
+
+// checkOffice notices that the controller's term began or ended.
+func (c *control) checkOffice() {
+	epoch, in := c.pump.InOffice()
+	if !in {
+		epoch = kafka.NoEpoch
+	}
+	if epoch == c.epoch {
+		return
+	}
+	c.leaveOffice()
+	if !in {
+		return
+	}
+	c.epoch, c.working, c.liveness = epoch, c.committed, controller.NewLiveness()
+	bootstrap, err := c.pump.Bootstrap()
+	if err != nil {
+		c.log.Error("the bootstrap records cannot be read", "error", err)
+		c.pump.Resign(c.now())
+		return
+	}
+	c.propose(controller.Activate(c.now(), c.state(), bootstrap), nil)
+	waiting := c.waiting
+	c.waiting = nil
+	for _, f := range waiting {
+		f()
+	}
+}
+
+// leaveOffice forgets everything that was not committed; who waits is sent to the next controller.
+func (c *control) leaveOffice() {
+	c.epoch, c.working, c.liveness, c.history = kafka.NoEpoch, nil, nil, nil
+	replies := c.replies
+	c.replies = nil
+	for _, r := range replies {
+		r.send()
+	}
+}
+
+func (c *control) failAll() {
+	c.leaveOffice()
+	waiting := c.waiting
+	c.waiting = nil
+	c.stopping = true
+	for _, f := range waiting {
+		f()
+	}
+}
+
+func (c *control) state() controller.State {
+	return controller.State{Image: c.working, Liveness: c.liveness, NextOffset: c.pump.NextOffset(), Epoch: c.epoch,
+		Settings: c.settings}
+}
+
+// handle answers one request, or keeps it until the controller is in office.
+func (c *control) handle(r controller.Request, out *promise.Promise[api.ControlReply]) {
+	if c.epoch == kafka.NoEpoch {
+		if c.stopping || len(c.waiting) >= maxControlQueue {
+			out.Set(api.ControlReply{Err: kafka.NotController})
+			return
+		}
+		c.waiting = append(c.waiting, func() { c.handle(r, out) })
+		return
+	}
+	c.propose(controller.Handle(c.now(), c.state(), r, c.rnd), out)
+}
+
+func (c *control) tick() {
+	if c.epoch == kafka.NoEpoch || c.stopping {
+		return
+	}
+	c.propose(controller.Tick(c.now(), c.state(), c.rnd), nil)
+}
+
+// propose appends a decision's records and parks its reply.
+func (c *control) propose(r controller.Result, out *promise.Promise[api.ControlReply]) {
+	epoch := c.epoch
+	reply := func() {
+		if out == nil {
+			return
+		}
+		if c.epoch != epoch {
+			out.Set(api.ControlReply{Err: kafka.NotController})
+			return
+		}
+		out.Set(api.ControlReply{Body: r.Reply})
+	}
+	if len(r.Records) == 0 {
+		c.park(reply)
+		return
+	}
+	image, diff, err := c.working.Apply(r.Records)
+	if err != nil {
+		c.log.Error("the controller decided on records that do not apply; nothing was written", "error", err)
+		c.refuse(out, kafka.UnknownServerError)
+		return
+	}
+	last, err := c.pump.Propose(c.now(), quorum.Proposal{Epoch: c.epoch, Records: r.Records,
+		MetadataVersion: max(image.MetadataVersion(), 7), Atomic: r.Atomic})
+	if err != nil {
+		c.refuse(out, err)
+		return
+	}
+	c.working = image
+	c.history = append(c.history, proposal{last: last, image: image, diff: diff})
+	c.park(reply)
+}
+
+func (c *control) refuse(out *promise.Promise[api.ControlReply], err error) {
+	if out != nil {
+		out.Set(api.ControlReply{Err: err})
+	}
+}
+
+// park holds a reply until everything that is appended now is committed.
+func (c *control) park(send func()) {
+	c.replies = append(c.replies, pendingReply{after: c.pump.NextOffset() - 1, send: send})
+}
+
+// maySnapshot writes the image down when it is due. The writing runs beside the loop.
+func (c *control) maySnapshot() {
+	_, open := c.committed.Transaction()
+	if c.broken || open || c.committed.Offset()+1 != c.pump.Delivered().Offset || !c.pump.SnapshotDue(c.now()) {
+		return
+	}
+	w, err := c.pump.NewSnapshot(c.now())
+	if err != nil {
+		c.log.Warn("no metadata snapshot", "error", err)
+		return
+	}
+	image := c.committed
+	c.workers.Go(func() {
+		if err := writeSnapshot(w, image); err != nil {
+			c.log.Warn("no metadata snapshot", "error", err)
+		}
+		c.post(func() { c.pump.SnapshotWritten(w) }, false)
+	})
+}
+
+func writeSnapshot(w *quorum.SnapshotWriter, image *metadata.Image) error {
+	version := image.MetadataVersion()
+	for r := range image.Records(version) {
+		if err := w.Add(metadata.Encode(nil, r, metadata.VersionFor(r, version))); err != nil {
+			return err
+		}
+	}
+	return w.Finish()
+}
+
+// stop ends the loop in good order: what was decided is committed first.
+func (c *control) stop() {
+	c.post(func() {
+		c.stopping = true
+		c.pump.Shutdown(c.now())
+	}, false)
+	<-c.stopped
+}

@@ -1,0 +1,251 @@
+package node
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"sync"
+	"time"
+
+	"moldau/internal/cluster/metadata"
+	"moldau/internal/cluster/quorum"
+	"moldau/internal/config"
+	"moldau/internal/edge/api"
+	"moldau/internal/kafka"
+	"moldau/internal/storage/log"
+	"moldau/internal/storage/vfs"
+)
+
+// controllerListener names the endpoint under which a node's controller stands in the voter set.
+const controllerListener = "CONTROLLER"
+
+// dirs are a node's log directories, opened.
+type dirs struct {
+	all      []api.LogDir
+	online   []*log.Dir
+	metadata *log.Dir
+	cluster  string
+}
+
+// openDirs opens the configured log directories, founding a cluster of its own when none of them has been formatted
+// (as `kafka-storage format --standalone` does). A directory that cannot be opened is offline; the metadata directory
+// must open.
+func openDirs(fsys vfs.FS, n config.Node, features []metadata.FeatureLevel, reserve int64, now time.Time) (*dirs, error) {
+	meta, err := existing(fsys, n)
+	if errors.Is(err, fs.ErrNotExist) {
+		meta, err = found(fsys, n, features, now)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := &dirs{cluster: meta.ClusterID}
+	for _, p := range n.LogDirs {
+		d, err := openDir(fsys, p, log.MetaProperties{ClusterID: meta.ClusterID, NodeID: n.ID})
+		if err != nil && (p == n.MetadataDir || errors.Is(err, vfs.ErrLocked)) {
+			out.close(false, log.NoBrokerEpoch)
+			return nil, fmt.Errorf("log directory %s: %w", p, err)
+		}
+		out.all = append(out.all, api.LogDir{Path: p, Dir: d, Err: err})
+		if d == nil {
+			continue
+		}
+		d.SetReserve(reserve)
+		out.online = append(out.online, d)
+		if p == n.MetadataDir {
+			out.metadata = d
+		}
+	}
+	if out.metadata == nil {
+		d, err := openDir(fsys, n.MetadataDir, log.MetaProperties{ClusterID: meta.ClusterID, NodeID: n.ID})
+		if err != nil {
+			out.close(false, log.NoBrokerEpoch)
+			return nil, fmt.Errorf("metadata directory %s: %w", n.MetadataDir, err)
+		}
+		out.metadata = d
+	}
+	return out, nil
+}
+
+// existing reads the identity of a node that was founded before, from its metadata directory.
+func existing(fsys vfs.FS, n config.Node) (log.MetaProperties, error) {
+	return log.ReadMetaProperties(fsys, n.MetadataDir)
+}
+
+// openDir opens one directory, formatting it with a new directory id when the node is older than it.
+func openDir(fsys vfs.FS, p string, want log.MetaProperties) (*log.Dir, error) {
+	d, err := log.OpenDir(fsys, p, want)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return d, err
+	}
+	id, err := kafka.NewUUID(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	if err := log.FormatDir(fsys, p, log.MetaProperties{ClusterID: want.ClusterID, NodeID: want.NodeID, DirectoryID: id}); err != nil {
+		return nil, err
+	}
+	return log.OpenDir(fsys, p, want)
+}
+
+// found makes the directories of a new lone node. The metadata comes first and meta.properties last: a crash in between
+// leaves a directory that is founded again.
+func found(fsys vfs.FS, n config.Node, features []metadata.FeatureLevel, now time.Time) (log.MetaProperties, error) {
+	cluster, err := kafka.NewUUID(rand.Reader)
+	if err != nil {
+		return log.MetaProperties{}, err
+	}
+	id, err := kafka.NewUUID(rand.Reader)
+	if err != nil {
+		return log.MetaProperties{}, err
+	}
+	meta := log.MetaProperties{ClusterID: cluster.String(), NodeID: n.ID, DirectoryID: id}
+	if err := fsys.MkdirAll(n.MetadataDir); err != nil {
+		return meta, err
+	}
+	if err := discardUnfounded(fsys, n.MetadataDir); err != nil {
+		return meta, err
+	}
+	level := int16(0)
+	var others []metadata.FeatureLevel
+	for _, f := range features {
+		if f.Name == metadata.MetadataVersionFeature {
+			level = f.Level
+			continue
+		}
+		others = append(others, f)
+	}
+	err = quorum.Format(fsys, n.MetadataDir, quorum.FormatOptions{
+		Voters:          quorum.Standalone(quorum.ReplicaKey{ID: n.ID, Directory: id}, controllerEndpoints(n)),
+		MetadataVersion: level, Features: others, Now: now})
+	if err != nil {
+		return meta, err
+	}
+	return meta, log.FormatDir(fsys, n.MetadataDir, meta)
+}
+
+// discardUnfounded removes the metadata log of a founding that did not get as far as meta.properties.
+func discardUnfounded(fsys vfs.FS, dir string) error {
+	entries, err := fsys.ReadDir(path.Join(dir, quorum.LogDirName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(entries, func(e vfs.DirEntry) bool { return path.Ext(e.Name) == ".log" }) {
+		return fmt.Errorf("%s holds a metadata log but no meta.properties; restore it or remove the directory",
+			path.Join(dir, quorum.LogDirName))
+	}
+	return fsys.RemoveAll(path.Join(dir, quorum.LogDirName))
+}
+
+// controllerEndpoints is where the node's controller stands in the voter set. A lone node opens no controller listener;
+// it still has an entry, because a voter without an endpoint is none.
+func controllerEndpoints(n config.Node) []quorum.Endpoint {
+	var out []quorum.Endpoint
+	for _, e := range n.Controller {
+		out = append(out, quorum.Endpoint{Name: e.Listener, Host: e.Host, Port: uint16(e.Port)})
+	}
+	if len(out) > 0 {
+		return out
+	}
+	host, port := "localhost", 10092
+	if len(n.Listeners) > 0 {
+		port = min(n.Listeners[0].Port+1000, 65535)
+		if h := n.Listeners[0].Host; h != "" {
+			host = h
+		}
+	}
+	return []quorum.Endpoint{{Name: controllerListener, Host: host, Port: uint16(port)}}
+}
+
+// loadLogs opens every partition of the directories, a few at a time: after an orderly stop that reads names only,
+// otherwise it recovers. Each log is handed to adopt, from several goroutines.
+func (n *Node) loadLogs(adopt func(*log.Log), stop func() bool) error {
+	type job struct {
+		dir  *log.Dir
+		part log.PartitionDir
+	}
+	jobs := make(chan job)
+	var workers sync.WaitGroup
+	var mu sync.Mutex
+	var failures []error
+	threads := n.config.Int("num.recovery.threads.per.data.dir") * len(n.dirs.online)
+	for range max(1, threads) {
+		workers.Go(func() {
+			for j := range jobs {
+				l, err := n.loadLog(j.dir, j.part, stop)
+				if err != nil {
+					mu.Lock()
+					failures = append(failures, err)
+					mu.Unlock()
+					continue
+				}
+				if l != nil {
+					adopt(l)
+				}
+			}
+		})
+	}
+	for _, d := range n.dirs.online {
+		parts, err := d.Partitions()
+		if err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		for _, p := range parts {
+			switch {
+			case p.Partition.Topic == kafka.MetadataTopic:
+			case p.State == log.Deleted:
+				d.ScheduleDeletion(p, n.o.Now())
+			case p.State == log.Live:
+				jobs <- job{d, p}
+			}
+		}
+	}
+	close(jobs)
+	workers.Wait()
+	return errors.Join(failures...)
+}
+
+func (n *Node) loadLog(d *log.Dir, p log.PartitionDir, stop func() bool) (*log.Log, error) {
+	c := log.DefaultConfig()
+	x := d.Load(p, &c, log.Options{}, n.o.Now())
+	for !stop() {
+		done, err := x.Step()
+		if err != nil {
+			n.log.Error("a partition cannot be opened", "partition", p.Name, "error", err)
+			return nil, err
+		}
+		if !done {
+			continue
+		}
+		r := x.Report()
+		n.metrics.recovered(d, r)
+		if r.CutBytes > 0 {
+			n.log.Warn("recovery cut a damaged or unfinished end off a log", "partition", p.Name, "bytes", r.CutBytes,
+				"belowHighWatermark", r.BelowHighWatermark)
+		}
+		if r.BelowHighWatermark || r.BelowRecoveryPoint {
+			n.lost.add(p.Partition)
+		}
+		return x.Log(), nil
+	}
+	return nil, errStopped
+}
+
+func (d *dirs) close(clean bool, epoch kafka.BrokerEpoch) error {
+	var errs []error
+	closed := map[*log.Dir]bool{}
+	for _, x := range append([]*log.Dir{d.metadata}, d.online...) {
+		if x == nil || closed[x] {
+			continue
+		}
+		closed[x] = true
+		errs = append(errs, x.Close(clean, epoch))
+	}
+	return errors.Join(errs...)
+}

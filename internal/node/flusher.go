@@ -1,0 +1,151 @@
+package node
+
+import (
+	"sync"
+	"time"
+
+	"moldau/internal/cluster/replica"
+	"moldau/internal/storage/log"
+)
+
+// flusher syncs the partitions of one log directory: group commit. While one round is on the disk the next gathers, so
+// that under load a sync carries many appends and without load none waits. It alone syncs segments that are appended to.
+type flusher struct {
+	dir     *log.Dir
+	host    replica.Host
+	now     func() time.Time
+	observe func(partitions int, group bool, took time.Duration, failed int)
+	// groupFrom is the number of partitions from which on one sync of the whole file system is tried; 0: never.
+	groupFrom int
+
+	mu     sync.Mutex
+	dirty  []*replica.Partition
+	queued map[*replica.Partition]struct{}
+	closed bool
+	wake   chan struct{}
+
+	// Recent cost in nanoseconds of one group sync, and of one file's, as moving averages: the loop's own.
+	groupCost, fileCost float64
+}
+
+func newFlusher(dir *log.Dir, host replica.Host, now func() time.Time, groupFrom int,
+	observe func(int, bool, time.Duration, int)) *flusher {
+	return &flusher{dir: dir, host: host, now: now, observe: observe, groupFrom: groupFrom,
+		queued: make(map[*replica.Partition]struct{}), wake: make(chan struct{}, 1)}
+}
+
+// request asks for a partition's flush. It never blocks.
+func (f *flusher) request(p *replica.Partition) {
+	f.mu.Lock()
+	if _, ok := f.queued[p]; ok || f.closed {
+		f.mu.Unlock()
+		return
+	}
+	f.queued[p] = struct{}{}
+	f.dirty = append(f.dirty, p)
+	f.mu.Unlock()
+	f.poke()
+}
+
+func (f *flusher) poke() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run flushes until close; what was requested before is flushed still.
+func (f *flusher) run() {
+	for {
+		<-f.wake
+		f.mu.Lock()
+		round, closed := f.dirty, f.closed
+		f.dirty = nil
+		clear(f.queued)
+		f.mu.Unlock()
+		f.flush(round)
+		if closed {
+			return
+		}
+	}
+}
+
+func (f *flusher) flush(round []*replica.Partition) {
+	tokens := make([]log.FlushToken, 0, len(round))
+	owners := make([]*replica.Partition, 0, len(round))
+	for _, p := range round {
+		t := p.BeginFlush()
+		if t.Empty() {
+			t.Drop()
+			continue
+		}
+		tokens, owners = append(tokens, t), append(owners, p)
+	}
+	if len(tokens) == 0 {
+		return
+	}
+	start := f.now()
+	errs, group := f.sync(tokens)
+	failed := 0
+	for _, err := range errs {
+		if err != nil {
+			failed++
+		}
+	}
+	f.observe(len(tokens), group, f.now().Sub(start), failed)
+	now := f.now()
+	for i, p := range owners {
+		e := p.Flushed(now, tokens[i], errs[i])
+		e.Run(f.host)
+	}
+}
+
+// sync makes the tokens durable, all at once when that is cheaper. An error of the group names nobody, so each is then
+// synced on its own descriptor to learn whose it is.
+func (f *flusher) sync(tokens []log.FlushToken) (errs []error, group bool) {
+	errs = make([]error, len(tokens))
+	if f.groupPays(len(tokens)) {
+		start := f.now()
+		ok, err := log.SyncGroup(f.dir, tokens)
+		if ok && err == nil {
+			f.groupCost = average(f.groupCost, float64(f.now().Sub(start)))
+			return errs, true
+		}
+		if !ok {
+			f.groupFrom = 0
+		}
+	}
+	start := f.now()
+	for i := range tokens {
+		errs[i] = tokens[i].Sync()
+	}
+	f.fileCost = average(f.fileCost, float64(f.now().Sub(start))/float64(len(tokens)))
+	return errs, false
+}
+
+// groupPays says whether n files should be synced with one call: when that was cheaper lately, and now and then to find
+// out whether it is.
+func (f *flusher) groupPays(n int) bool {
+	if f.groupFrom == 0 || n < f.groupFrom {
+		return false
+	}
+	if f.groupCost == 0 || f.fileCost == 0 {
+		return true
+	}
+	f.groupCost *= 0.99 // an old bad experience fades
+	return f.groupCost <= f.fileCost*float64(n)
+}
+
+func average(old, sample float64) float64 {
+	if old == 0 {
+		return sample
+	}
+	return old*0.8 + sample*0.2
+}
+
+func (f *flusher) close() {
+	f.mu.Lock()
+	f.closed = true
+	f.mu.Unlock()
+	f.poke()
+}

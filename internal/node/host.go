@@ -1,0 +1,106 @@
+package node
+
+import (
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/cluster/controller"
+	"moldau/internal/cluster/metadata"
+	"moldau/internal/cluster/replica"
+	"moldau/internal/config"
+	"moldau/internal/edge/api"
+	"moldau/internal/edge/server"
+	"moldau/internal/promise"
+	"moldau/internal/storage/log"
+)
+
+// RequestFlush is what partitions call when something is to be synced.
+func (n *Node) RequestFlush(p *replica.Partition) {
+	if l := p.Log(); l != nil {
+		n.flushers[l.Dir()].request(p)
+	}
+}
+
+// ProposeISR has nowhere to go on a lone node: its in-sync sets never change.
+func (n *Node) ProposeISR(p *replica.Partition, _ replica.ISRProposal) {
+	e := p.ISRDecided(n.o.Now())
+	e.Run(n)
+}
+
+// DirFailed takes a log directory offline. Without the metadata directory, or without any directory, the node cannot go
+// on.
+func (n *Node) DirFailed(d *log.Dir, err error) {
+	n.failMu.Lock()
+	_, known := n.dirError[d]
+	if !known {
+		n.dirError[d] = err
+	}
+	n.failMu.Unlock()
+	if known {
+		return
+	}
+	n.log.Error("a log directory is offline", "dir", d.Path(), "error", err)
+	n.metrics.dirFailed(d)
+	n.marker.forget()
+	if n.lifecycle != nil {
+		n.lifecycle.tell()
+	}
+	n.manager.DirFailed(d, n)
+	switch {
+	case d == n.dirs.metadata:
+		n.fail(err)
+	case len(n.manager.OnlineDirs()) == 0:
+		n.fail(err)
+	}
+}
+
+// DirFull refuses appends to a directory until space returns; upkeep looks.
+func (n *Node) DirFull(d *log.Dir) {
+	if full, err := d.CheckSpace(); err == nil && full {
+		n.log.Warn("a log directory is full: appends to it are refused until space returns", "dir", d.Path())
+	}
+}
+
+// topicConfig resolves a topic's configuration in an image.
+func (n *Node) topicConfig(image *metadata.Image, topic string) *log.Config {
+	r := resolver(n.config, n.self, image)
+	c := logConfig(r.Topic(topic), r.Broker("producer.id.expiration.ms").Int64())
+	if c.FlushAsync {
+		// What is acknowledged from now on can be lost by a crash, so the next start must not claim that nothing was.
+		n.marker.forget()
+	}
+	return c
+}
+
+func resolver(s *config.Static, self config.Node, image *metadata.Image) *config.Resolver {
+	return config.NewResolver(s, self.ID, func(t config.ResourceType, name string) config.Stored {
+		return image.Config(metadata.ResourceType(t), name)
+	})
+}
+
+// tooManyProducers says whether the node remembers as many producer ids as it may.
+func (n *Node) tooManyProducers() bool {
+	return n.upkeep.producerCount.Load() >= n.config.Int64("moldau.producer.ids.max")
+}
+
+// imageChanged is told of every image that the partitions have caught up with.
+func (n *Node) imageChanged(image *metadata.Image) {
+	n.metrics.imageChanged(image)
+	if n.server != nil {
+		n.server.SetLimits(serverLimits(n.config, resolver(n.config, n.self, image)))
+	}
+}
+
+func (n *Node) reportDirectories(reports []replica.DirReport) { n.lifecycle.report(reports) }
+
+// forward gives a client's request to the controller.
+func (n *Node) forward(c *server.Call, body kmsg.Request) *promise.Promise[api.ControlReply] {
+	return n.control.Submit(controller.Request{Principal: c.Principal, ClientID: c.ClientID, Body: body})
+}
+
+// after runs f once after d unless cancelled.
+func (n *Node) after(d time.Duration, f func()) func() {
+	t := time.AfterFunc(d, f)
+	return func() { t.Stop() }
+}

@@ -1,0 +1,128 @@
+package node
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path"
+	"slices"
+	"sync"
+
+	"moldau/internal/cluster/metadata"
+	"moldau/internal/kafka"
+	"moldau/internal/storage/log"
+	"moldau/internal/storage/vfs"
+)
+
+// incarnationFile says, in the metadata directory, that everything this incarnation acknowledges is on the disk.
+const incarnationFile = "moldau.incarnation"
+
+// incarnation is the memory of an incarnation beyond a crash. While the file exists, all that the incarnation it names
+// has acknowledged is durable, so that the next one may claim after a crash that nothing was lost (it sends that
+// incarnation's broker epoch, and the controller leaves it in its in-sync sets). It goes, durably, before that stops
+// being true: with the first topic that acknowledges before the disk has it, or a log directory that fails.
+type incarnation struct {
+	fs   vfs.FS
+	dir  string
+	log  *slog.Logger
+	mu   sync.Mutex
+	gone bool
+}
+
+type incarnationContent struct {
+	Version     int      `json:"version"`
+	Incarnation string   `json:"incarnation"`
+	Directories []string `json:"directories"`
+}
+
+// readIncarnation gives what the last incarnation left; zero when it left nothing, or cannot vouch.
+func readIncarnation(fsys vfs.FS, dir string, dirs []kafka.UUID) (kafka.UUID, error) {
+	f, err := fsys.Open(path.Join(dir, incarnationFile), os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
+		return kafka.UUID{}, nil
+	}
+	if err != nil {
+		return kafka.UUID{}, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil || size > 1<<20 {
+		return kafka.UUID{}, err
+	}
+	raw := make([]byte, size)
+	if _, err := f.ReadAt(raw, 0); err != nil {
+		return kafka.UUID{}, nil
+	}
+	var c incarnationContent
+	if json.Unmarshal(raw, &c) != nil || c.Version != 0 || !slices.Equal(c.Directories, texts(dirs)) {
+		return kafka.UUID{}, nil // torn, foreign or of other disks: it vouches for nothing
+	}
+	id, err := kafka.ParseUUID(c.Incarnation)
+	if err != nil {
+		return kafka.UUID{}, nil
+	}
+	return id, nil
+}
+
+func texts(dirs []kafka.UUID) []string {
+	out := make([]string, 0, len(dirs))
+	for _, d := range dirs {
+		out = append(out, d.String())
+	}
+	return out
+}
+
+// write vouches for an incarnation, durably, unless it was already forgotten.
+func (m *incarnation) write(id kafka.UUID, dirs []kafka.UUID) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.gone {
+		return nil
+	}
+	raw, err := json.Marshal(incarnationContent{Incarnation: id.String(), Directories: texts(dirs)})
+	if err != nil {
+		return err
+	}
+	return log.AtomicWrite(m.fs, path.Join(m.dir, incarnationFile), append(raw, '\n'))
+}
+
+// forget takes the word back, durably. It is cheap to call again.
+func (m *incarnation) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.gone {
+		return
+	}
+	m.gone = true
+	err := m.fs.Remove(path.Join(m.dir, incarnationFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err = errors.Join(err, m.fs.SyncDir(m.dir)); err != nil {
+		m.log.Warn("the mark of a durable incarnation could not be removed", "error", err)
+	}
+}
+
+// previousEpoch is the broker epoch to claim when registering: that of the last run when it stopped in order, or when
+// all it acknowledged is durable; -1 otherwise. image is what the metadata log holds before registering.
+func previousEpoch(d *dirs, self kafka.NodeID, last kafka.UUID, image *metadata.Image) kafka.BrokerEpoch {
+	clean := kafka.BrokerEpoch(-1)
+	for i, x := range d.online {
+		epoch, ok := x.CleanShutdown()
+		if !ok || (i > 0 && epoch != clean) {
+			clean = -1
+			break
+		}
+		clean = epoch
+	}
+	if clean >= 0 && len(d.online) == len(d.all) {
+		return clean
+	}
+	b, ok := image.Broker(self)
+	if ok && !last.IsZero() && b.Incarnation == last {
+		return b.Epoch
+	}
+	return -1
+}

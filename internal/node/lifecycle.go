@@ -1,0 +1,259 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/cluster/controller"
+	"moldau/internal/cluster/metadata"
+	"moldau/internal/cluster/replica"
+	"moldau/internal/config"
+	"moldau/internal/edge/api"
+	"moldau/internal/kafka"
+	"moldau/internal/promise"
+)
+
+// lifecycle is the broker in the eyes of the controller: it registers, catches up, takes up its roles, asks to be
+// unfenced, keeps telling that it lives, and leaves in good order (KIP-631).
+type lifecycle struct {
+	node      config.Node
+	cluster   string
+	previous  kafka.BrokerEpoch // of the last run, when nothing of it can be lost; -1 otherwise
+	dirs      []kafka.UUID
+	instance  kafka.UUID
+	listeners []config.Endpoint // as registered
+	interval  time.Duration
+	submit    func(controller.Request) *promise.Promise[api.ControlReply]
+	publisher *publisher
+	failed    func() []kafka.UUID // directories that failed since the start
+	log       *slog.Logger
+	now       func() time.Time
+
+	epoch   kafka.BrokerEpoch
+	changed chan struct{} // something is to be told at once
+
+	mu      sync.Mutex
+	reports []replica.DirReport
+}
+
+// tell makes the next heartbeat leave at once.
+func (l *lifecycle) tell() {
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+// report queues what the controller should know about where replicas lie.
+func (l *lifecycle) report(reports []replica.DirReport) {
+	l.mu.Lock()
+	l.reports = append(l.reports, reports...)
+	l.mu.Unlock()
+	l.tell()
+}
+
+func (l *lifecycle) takeReports() []replica.DirReport {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := l.reports
+	l.reports = nil
+	return out
+}
+
+// ask sends one request until the controller has answered it, through changes of the controller.
+func (l *lifecycle) ask(ctx context.Context, body kmsg.Request) (kmsg.Response, error) {
+	for {
+		r, err := l.submit(controller.Request{Principal: kafka.Anonymous, Body: body}).Wait(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if r.Err == nil {
+			return r.Body, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// join registers, waits until this node's metadata shows it, and takes up roles. The broker is still fenced then.
+func (l *lifecycle) join(ctx context.Context) error {
+	body, err := l.ask(ctx, l.registration())
+	if err != nil {
+		return err
+	}
+	r := body.(*kmsg.BrokerRegistrationResponse)
+	if r.ErrorCode != 0 {
+		return kafka.Errorf(kafka.Code(r.ErrorCode), "the controller refuses this broker's registration: %s",
+			kafka.Code(r.ErrorCode).Name())
+	}
+	l.epoch = kafka.BrokerEpoch(r.BrokerEpoch)
+	if err := l.await(ctx, func(b *metadata.Broker) bool { return b.Epoch == l.epoch }); err != nil {
+		return err
+	}
+	l.publisher.activate()
+	return nil
+}
+
+// await waits until the image that the partitions have caught up with shows this broker as wanted.
+func (l *lifecycle) await(ctx context.Context, shows func(*metadata.Broker) bool) error {
+	for {
+		changed := l.publisher.Changed()
+		if b, ok := l.publisher.Image().Broker(l.node.ID); ok && shows(b) {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (l *lifecycle) registration() kmsg.Request {
+	r := kmsg.NewPtrBrokerRegistrationRequest()
+	r.SetVersion(r.MaxVersion())
+	r.BrokerID, r.ClusterID = int32(l.node.ID), l.cluster
+	r.IncarnationID = l.instance
+	r.PreviousBrokerEpoch = int64(l.previous)
+	if l.node.Rack != "" {
+		r.Rack = kmsg.StringPtr(l.node.Rack)
+	}
+	for _, e := range l.listeners {
+		x := kmsg.NewBrokerRegistrationRequestListener()
+		x.Name, x.Host, x.Port = e.Listener, e.Host, uint16(e.Port)
+		r.Listeners = append(r.Listeners, x)
+	}
+	for _, f := range metadata.Features() {
+		x := kmsg.NewBrokerRegistrationRequestFeature()
+		x.Name, x.MinSupportedVersion, x.MaxSupportedVersion = f.Name, f.Min, f.Max
+		r.Features = append(r.Features, x)
+	}
+	for _, d := range l.dirs {
+		r.LogDirs = append(r.LogDirs, d)
+	}
+	return r
+}
+
+// unfence asks to serve and waits until the metadata says so.
+func (l *lifecycle) unfence(ctx context.Context) error {
+	for {
+		r, err := l.beat(ctx, false, false)
+		if err != nil {
+			return err
+		}
+		if r.ErrorCode == 0 && !r.IsFenced {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return l.await(ctx, func(b *metadata.Broker) bool { return !b.Fenced })
+}
+
+func (l *lifecycle) beat(ctx context.Context, fence, shutdown bool) (*kmsg.BrokerHeartbeatResponse, error) {
+	r := kmsg.NewPtrBrokerHeartbeatRequest()
+	r.SetVersion(r.MaxVersion())
+	r.BrokerID, r.BrokerEpoch = int32(l.node.ID), int64(l.epoch)
+	r.CurrentMetadataOffset = int64(l.publisher.Image().Offset())
+	r.WantFence, r.WantShutdown = fence, shutdown
+	for _, d := range l.failed() {
+		r.OfflineLogDirs = append(r.OfflineLogDirs, d)
+	}
+	body, err := l.ask(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return body.(*kmsg.BrokerHeartbeatResponse), nil
+}
+
+// run sends heartbeats and directory reports until ctx ends.
+func (l *lifecycle) run(ctx context.Context) {
+	ticker := time.NewTicker(l.interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.changed:
+			l.assign(ctx, l.takeReports())
+		case <-ticker.C:
+		}
+		r, err := l.beat(ctx, false, false)
+		if err == nil && r.ErrorCode != 0 {
+			l.log.Warn("the controller refuses this broker's heartbeat", "error", kafka.Code(r.ErrorCode).Name())
+		}
+	}
+}
+
+// maxAssignments is how many replicas one AssignReplicasToDirs request may carry (KIP-858).
+const maxAssignments = 2250
+
+// assign tells the controller which directories replicas are in.
+func (l *lifecycle) assign(ctx context.Context, reports []replica.DirReport) {
+	for len(reports) > 0 {
+		n := min(len(reports), maxAssignments)
+		if _, err := l.ask(ctx, assignment(l.node.ID, l.epoch, reports[:n])); err != nil {
+			return
+		}
+		reports = reports[n:]
+	}
+}
+
+func assignment(id kafka.NodeID, epoch kafka.BrokerEpoch, reports []replica.DirReport) kmsg.Request {
+	r := kmsg.NewPtrAssignReplicasToDirsRequest()
+	r.BrokerID, r.BrokerEpoch = int32(id), int64(epoch)
+	dirs := map[kafka.UUID]int{}
+	topics := map[[2]kafka.UUID]int{}
+	for _, x := range reports {
+		d, ok := dirs[x.Directory]
+		if !ok {
+			d = len(r.Directories)
+			dirs[x.Directory] = d
+			dir := kmsg.NewAssignReplicasToDirsRequestDirectory()
+			dir.ID = x.Directory
+			r.Directories = append(r.Directories, dir)
+		}
+		dir := &r.Directories[d]
+		key := [2]kafka.UUID{x.Directory, x.TopicID}
+		t, ok := topics[key]
+		if !ok {
+			t = len(dir.Topics)
+			topics[key] = t
+			topic := kmsg.NewAssignReplicasToDirsRequestDirectoryTopic()
+			topic.TopicID = x.TopicID
+			dir.Topics = append(dir.Topics, topic)
+		}
+		p := kmsg.NewAssignReplicasToDirsRequestDirectoryTopicPartition()
+		p.Partition = x.Partition
+		dir.Topics[t].Partitions = append(dir.Topics[t].Partitions, p)
+	}
+	return r
+}
+
+// leave asks for a controlled shutdown and waits until the controller has moved everything away, or ctx ends.
+func (l *lifecycle) leave(ctx context.Context) error {
+	for {
+		r, err := l.beat(ctx, false, true)
+		if err != nil {
+			return err
+		}
+		if r.ShouldShutdown {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package node
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"moldau/internal/cluster/replica"
+	"moldau/internal/kafka"
+	"moldau/internal/storage/log"
+)
+
+// upkeep is what has to be done from time to time: retention and deletion, checkpoints, expiry of producer ids, flush.ms,
+// free space, closing idle files, and scrubbing.
+type upkeep struct {
+	n             *Node
+	stopped       chan struct{}
+	once          sync.Once
+	producerCount atomic.Int64
+}
+
+func newUpkeep(n *Node) *upkeep { return &upkeep{n: n, stopped: make(chan struct{})} }
+
+// start begins the loops; stop ends them.
+func (u *upkeep) start(loops *sync.WaitGroup) {
+	ms := func(key string) time.Duration { return time.Duration(u.n.config.Int64(key)) * time.Millisecond }
+	every := func(d, first time.Duration, f func()) {
+		loops.Go(func() { u.repeat(d, first, f) })
+	}
+	check := ms("log.retention.check.interval.ms")
+	every(check, min(check, ms("log.initial.task.delay.ms")), u.retain)
+	every(ms("log.flush.offset.checkpoint.interval.ms"), ms("log.flush.offset.checkpoint.interval.ms"), u.checkpoint)
+	every(ms("replica.high.watermark.checkpoint.interval.ms"), ms("replica.high.watermark.checkpoint.interval.ms"), u.checkpoint)
+	every(time.Second, time.Second, u.space)
+	every(time.Second, time.Second, u.tick)
+	every(ms("moldau.log.idle.close.ms")/2, ms("moldau.log.idle.close.ms"), u.closeIdle)
+	every(10*time.Minute, 10*time.Minute, u.expire)
+	every(5*time.Second, time.Second, u.survey)
+	every(5*time.Second, 5*time.Second, u.deletePending)
+	for _, d := range u.n.dirs.online {
+		loops.Go(func() { u.scrub(d) })
+	}
+}
+
+// repeat calls f every d, for the first time after first, until stop.
+func (u *upkeep) repeat(d, first time.Duration, f func()) {
+	timer := time.NewTimer(max(first, time.Millisecond))
+	defer timer.Stop()
+	for {
+		select {
+		case <-u.stopped:
+			return
+		case <-timer.C:
+		}
+		f()
+		timer.Reset(max(d, time.Millisecond))
+	}
+}
+
+func (u *upkeep) stop() { u.once.Do(func() { close(u.stopped) }) }
+
+func (u *upkeep) stopping() bool {
+	select {
+	case <-u.stopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// partitions goes over the replicas until the node stops.
+func (u *upkeep) partitions(f func(p *replica.Partition)) {
+	for _, p := range u.n.manager.All() {
+		if u.stopping() {
+			return
+		}
+		f(p)
+	}
+}
+
+func (u *upkeep) retain() {
+	u.partitions(func(p *replica.Partition) {
+		done, e, err := p.Retain(u.n.o.Now())
+		e.Run(u.n)
+		if err != nil {
+			u.n.log.Error("retention failed", "partition", p.TopicPartition().String(), "error", err)
+		}
+		u.n.metrics.retained(done)
+	})
+	u.deletePending()
+}
+
+// deletePending moves the deletion of dropped segments and directories on.
+func (u *upkeep) deletePending() {
+	now := u.n.o.Now()
+	u.partitions(func(p *replica.Partition) {
+		l := p.Log()
+		if l == nil || p.Role() == replica.Offline {
+			return
+		}
+		if _, err := l.DeletePending(now); err != nil {
+			u.n.log.Error("segments could not be deleted", "partition", p.TopicPartition().String(), "error", err)
+		}
+	})
+	for _, d := range u.n.manager.OnlineDirs() {
+		if _, err := d.DeletePending(now); err != nil {
+			u.n.log.Error("directories could not be deleted", "dir", d.Path(), "error", err)
+		}
+	}
+}
+
+func (u *upkeep) checkpoint() {
+	for _, d := range u.n.manager.OnlineDirs() {
+		if err := d.Checkpoint(u.n.manager.HighWatermarks(d)); err != nil {
+			u.n.log.Error("checkpoints could not be written", "dir", d.Path(), "error", err)
+		}
+	}
+}
+
+func (u *upkeep) space() {
+	for _, d := range u.n.manager.OnlineDirs() {
+		full, err := d.CheckSpace()
+		if err != nil {
+			u.n.log.Warn("free space cannot be determined", "dir", d.Path(), "error", err)
+			continue
+		}
+		free, _ := d.FS().Free(d.Path())
+		u.n.metrics.space(d, free, full)
+	}
+}
+
+func (u *upkeep) tick() {
+	lag := time.Duration(u.n.config.Int64("replica.lag.time.max.ms")) * time.Millisecond
+	now := u.n.o.Now()
+	u.partitions(func(p *replica.Partition) {
+		e := p.Tick(now, lag)
+		e.Run(u.n)
+	})
+}
+
+func (u *upkeep) closeIdle() {
+	u.partitions(func(p *replica.Partition) {
+		_, e := p.CloseIdle()
+		e.Run(u.n)
+	})
+}
+
+func (u *upkeep) expire() {
+	now := u.n.o.Now()
+	u.partitions(func(p *replica.Partition) { p.ExpireProducers(now) })
+	u.survey()
+}
+
+// survey adds up what all partitions are and hold, for metrics and for the limit on producer ids.
+func (u *upkeep) survey() {
+	s := &survey{dirs: map[*log.Dir]*dirSurvey{}}
+	u.partitions(s.add)
+	u.producerCount.Store(s.producers)
+	u.n.metrics.surveyed(s)
+}
+
+// scrubStep is how much one step of the scrubber reads at most.
+const scrubStep = 1 << 20
+
+// scrub re-reads the closed segments of a directory, slowly, to find damage before a reader does.
+func (u *upkeep) scrub(d *log.Dir) {
+	rate := u.n.config.Int64("moldau.scrub.bytes.per.second")
+	if rate == 0 {
+		return
+	}
+	pause := time.Duration(u.n.config.Int64("moldau.scrub.interval.ms")) * time.Millisecond
+	u.repeat(pause, pause, func() {
+		u.partitions(func(p *replica.Partition) {
+			if l := p.Log(); l != nil && l.Dir() == d && p.Role() != replica.Offline {
+				u.scrubLog(d, p.TopicPartition(), l, rate)
+			}
+		})
+	})
+}
+
+func (u *upkeep) scrubLog(d *log.Dir, tp kafka.TopicPartition, l *log.Log, rate int64) {
+	s := l.Scrub()
+	defer s.Close()
+	for known := 0; !u.stopping(); {
+		n, done, err := s.Step(scrubStep)
+		u.n.metrics.scrubbed(d, n, len(s.Bad())-known)
+		for _, bad := range s.Bad()[known:] {
+			u.n.log.Error("a closed segment is damaged", "partition", tp.String(), "segment", bad.Base,
+				"offset", bad.Offset, "position", bad.Pos, "reason", bad.Reason)
+		}
+		known = len(s.Bad())
+		if err != nil {
+			u.n.log.Error("a closed segment cannot be read", "partition", tp.String(), "error", err)
+			return
+		}
+		if done {
+			return
+		}
+		select {
+		case <-u.stopped:
+		case <-time.After(time.Duration(int64(time.Second) * n / rate)):
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package moldautest
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"moldau/internal/config"
+	"moldau/internal/edge/server"
+	"moldau/internal/node"
+	"moldau/internal/storage/vfs"
+)
+
+// Node is a node for one test. Its methods fail the test instead of returning errors. It is not safe for concurrent use;
+// its clients are.
+type Node struct {
+	config map[string]string
+	fs     *vfs.Mem
+	memory *server.MemoryListener
+	node   *node.Node
+	random *rand.Rand
+}
+
+// Option changes a node before it starts.
+type Option func(*Node)
+
+// Config sets a key of Kafka's server.properties.
+func Config(key, value string) Option {
+	return func(n *Node) { n.config[key] = value }
+}
+
+// Seed makes PowerCut lose the same things each time.
+func Seed(seed uint64) Option {
+	return func(n *Node) { n.random = rand.New(rand.NewPCG(seed, 0)) }
+}
+
+// address is what clients are told. Only the node's own dialer understands it.
+const address = "moldau.test:9092"
+
+// patience bounds starts and stops.
+const patience = 30 * time.Second
+
+// Start starts a node on an empty disk in memory. It stops when the test ends.
+func Start(t testing.TB, options ...Option) *Node {
+	t.Helper()
+	n := &Node{config: map[string]string{"log.dirs": "/data"}, fs: vfs.NewMem(vfs.MemOptions{}),
+		random: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))}
+	for _, o := range options {
+		o(n)
+	}
+	n.start(t)
+	t.Cleanup(func() {
+		if n.node != nil {
+			n.node.Kill()
+		}
+	})
+	return n
+}
+
+func (n *Node) start(t testing.TB) {
+	t.Helper()
+	static, err := config.Load([]config.Layer{config.MapLayer("moldautest.Config", n.config)}, config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	n.memory = server.NewMemoryListener(address)
+	n.node, err = node.Start(ctx, node.Options{Config: static, FS: n.fs, Log: slog.New(slog.DiscardHandler), NoAdmin: true,
+		Memory: n.memory, NoListen: true})
+	if err != nil {
+		t.Fatalf("the node did not start: %v", err)
+	}
+}
+
+// Address is what clients use as bootstrap server, together with Dial.
+func (n *Node) Address() string { return address }
+
+// Dial connects to the node, whatever network and address say. After a Restart it reaches the new process.
+func (n *Node) Dial(ctx context.Context, _, _ string) (net.Conn, error) { return n.memory.Dial(ctx) }
+
+// Client makes a client of the node that is closed when the test ends.
+func (n *Node) Client(t testing.TB, options ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	options = append([]kgo.Opt{kgo.SeedBrokers(address), kgo.Dialer(n.Dial)}, options...)
+	c, err := kgo.NewClient(options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// Stop stops the node in good order.
+func (n *Node) Stop(t testing.TB) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := n.node.Stop(ctx); err != nil {
+		t.Fatalf("the node did not stop cleanly: %v", err)
+	}
+}
+
+// Kill ends the node as kill -9 does: the machine goes on, so the page cache survives.
+func (n *Node) Kill() {
+	n.fs.Crash()
+	n.node.Kill()
+	n.fs = n.fs.KillClone()
+}
+
+// PowerCut ends the node as a power cut does: of what was not synced, any part may be lost or torn.
+func (n *Node) PowerCut() {
+	n.fs.Crash()
+	n.node.Kill()
+	n.fs = n.fs.CrashClone(n.random, vfs.KeepSome(n.random))
+}
+
+// Restart starts the node again on its disk, after Stop, Kill or PowerCut.
+func (n *Node) Restart(t testing.TB) {
+	t.Helper()
+	n.start(t)
+}
