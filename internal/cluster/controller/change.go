@@ -190,7 +190,7 @@ func (c *change) writeLastKnownLeader() {
 	leads := p.HasLeader() && (c.out.Leader == nil || *c.out.Leader != kafka.NoNode) ||
 		c.out.Leader != nil && *c.out.Leader != kafka.NoNode
 	switch {
-	case c.out.ISR != nil && len(c.out.ISR) == 0 && (len(last) != 1 || last[0] != p.Leader):
+	case c.out.ISR != nil && len(c.out.ISR) == 0 && p.HasLeader() && (len(last) != 1 || last[0] != p.Leader):
 		c.out.LastKnownELR = []kafka.NodeID{p.Leader}
 	case leads && len(last) > 0:
 		c.out.LastKnownELR = []kafka.NodeID{}

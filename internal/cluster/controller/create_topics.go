@@ -11,8 +11,12 @@ import (
 	"moldau/internal/kafka"
 )
 
-// maxPartitionsPerRequest bounds what one request may create, so that its records fit into one batch.
-const maxPartitionsPerRequest = 10_000
+// maxPartitionsPerRequest bounds what one request may create, maxRecordsPerRequest what it may write, so that it fits
+// into one batch.
+const (
+	maxPartitionsPerRequest = 10_000
+	maxRecordsPerRequest    = 10_000
+)
 
 // unset stands for "the default" in counts of partitions and replicas (KIP-464).
 const unset = -1
@@ -22,16 +26,21 @@ func (t *turn) createTopics(r *kmsg.CreateTopicsRequest) Result {
 	reply := kmsg.NewPtrCreateTopicsResponse()
 	c := &topicCreator{turn: t, names: newNames(t.Image), results: map[string]kmsg.CreateTopicsResponseTopic{}}
 	single, twice := splitRepeats(r.Topics)
-	if c.excessive(single) {
-		for _, topic := range single {
-			c.fail(topic.Topic, kafka.Errorf(kafka.PolicyViolation, "the request asks for more than %d partitions",
-				maxPartitionsPerRequest))
+	excessive := c.excessive(single)
+	for _, topic := range single {
+		if excessive {
+			break
 		}
-	} else {
+		if err := c.create(topic); err != nil {
+			c.fail(topic.Topic, err)
+		}
+		excessive = len(c.records) > maxRecordsPerRequest
+	}
+	if excessive {
+		c.records = nil
 		for _, topic := range single {
-			if err := c.create(topic); err != nil {
-				c.fail(topic.Topic, err)
-			}
+			c.fail(topic.Topic, kafka.Errorf(kafka.PolicyViolation, "the request asks for more than %d partitions and configs",
+				maxPartitionsPerRequest))
 		}
 	}
 	for _, topic := range single {
