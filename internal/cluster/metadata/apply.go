@@ -174,8 +174,7 @@ func (e *edit) abortTransaction() error {
 	if e.outer == nil {
 		return fmt.Errorf("no transaction is open")
 	}
-	// The visible image goes on under a new token: the scratch copy shared its nodes, so they are not ours alone.
-	e.img, e.diff, e.token = e.outer.img, e.outer.diff, new(token)
+	e.img, e.diff = e.outer.img, e.outer.diff
 	e.outer = nil
 	return nil
 }

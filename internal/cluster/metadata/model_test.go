@@ -375,13 +375,13 @@ func drawDirs(t *rapid.T, n int) []kafka.UUID {
 }
 
 func drawRecord(t *rapid.T) Record {
-	kind := rapid.IntRange(0, 31).Draw(t, "kind")
+	kind := rapid.IntRange(0, 37).Draw(t, "kind")
 	switch {
 	case kind < 3:
-		return &TopicRecord{drawText(t), drawUUID(t, 4)}
+		return &TopicRecord{drawText(t), drawUUID(t, 2)}
 	case kind < 8:
 		r := &PartitionRecord{
-			PartitionID: rapid.Int32Range(0, 3).Draw(t, "partition"), TopicID: drawUUID(t, 4), Replicas: drawNodes(t),
+			PartitionID: rapid.Int32Range(0, 2).Draw(t, "partition"), TopicID: drawUUID(t, 2), Replicas: drawNodes(t),
 			ISR: drawNodes(t), AddingReplicas: drawNodes(t), RemovingReplicas: drawNodes(t),
 			EligibleLeaderReplicas: maybe(t, drawNodes), LastKnownELR: maybe(t, drawNodes),
 			Leader:              kafka.NodeID(rapid.Int32Range(-2, 4).Draw(t, "leader")),
@@ -391,7 +391,7 @@ func drawRecord(t *rapid.T) Record {
 		return r
 	case kind < 14:
 		r := &PartitionChangeRecord{
-			PartitionID: rapid.Int32Range(0, 3).Draw(t, "partition"), TopicID: drawUUID(t, 4), ISR: maybe(t, drawNodes),
+			PartitionID: rapid.Int32Range(0, 2).Draw(t, "partition"), TopicID: drawUUID(t, 2), ISR: maybe(t, drawNodes),
 			Replicas: maybe(t, drawNodes), AddingReplicas: maybe(t, drawNodes), RemovingReplicas: maybe(t, drawNodes),
 			EligibleLeaderReplicas: maybe(t, drawNodes), LastKnownELR: maybe(t, drawNodes),
 		}
@@ -405,21 +405,21 @@ func drawRecord(t *rapid.T) Record {
 			r.Directories = drawDirs(t, rapid.SampledFrom([]int{n, n, n + 1}).Draw(t, "dirs"))
 		}
 		return r
-	case kind < 15:
-		return &RemoveTopicRecord{drawUUID(t, 4)}
 	case kind < 16:
+		return &RemoveTopicRecord{drawUUID(t, 2)}
+	case kind < 18:
 		return &ClearElrRecord{rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "topic")}
-	case kind < 22:
-		return drawNodeRecord(t)
 	case kind < 24:
+		return drawNodeRecord(t)
+	case kind < 26:
 		return &ConfigRecord{
 			rapid.SampledFrom([]ResourceType{TopicResource, BrokerResource, GroupResource}).Draw(t, "type"),
 			drawText(t), drawText(t), maybe(t, func(t *rapid.T) *string { return new(drawText(t)) }),
 		}
-	case kind < 26:
+	case kind < 31:
 		return rapid.SampledFrom([]Record{
 			&BeginTransactionRecord{}, &BeginTransactionRecord{new("x")}, &EndTransactionRecord{},
-			&EndTransactionRecord{}, &AbortTransactionRecord{}, &NoOpRecord{},
+			&AbortTransactionRecord{}, &AbortTransactionRecord{new("y")}, &NoOpRecord{},
 		}).Draw(t, "transaction")
 	}
 	return drawSecurityRecord(t)
@@ -510,8 +510,10 @@ func TestModel(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			checkDiff(t, image, next, diff)
+			earlier := merged
 			merged = merged.Merge(diff)
+			checkDiff(t, start, image, earlier)
+			checkDiff(t, image, next, diff)
 			image, m = next, want
 			lines := snapshotLines(image)
 			history = append(history, version{image, lines})
