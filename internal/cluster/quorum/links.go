@@ -146,7 +146,7 @@ func (c *Core) accept(now time.Time, peer kafka.NodeID, v Verdict) bool {
 			c.pause(now, peer)
 		}
 		return false
-	case v.Leader != kafka.NoNode && c.leader == kafka.NoNode:
+	case v.Leader != kafka.NoNode && (c.leader == kafka.NoNode || c.leader == v.Leader && len(c.leaderEndpoints) == 0):
 		if !c.learn(now, v.Leader, v.Epoch, v.LeaderEndpoints) {
 			return false
 		}

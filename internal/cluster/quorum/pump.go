@@ -30,7 +30,6 @@ type Pump struct {
 	config Config
 	core   *Core
 	store  *Store
-	rnd    *rand.Rand
 	err    error
 
 	// held is the step whose election state is being made durable; queue holds what happened meanwhile.
@@ -41,6 +40,7 @@ type Pump struct {
 	deleting bool
 	retryAt  time.Time
 
+	begun  bool // the core has started
 	outbox []Message
 	synced []syncedMessages
 	work   []*Work
@@ -62,19 +62,28 @@ type syncedMessages struct {
 // maxQueued bounds the events that wait for an election state to be written. More than that are dropped, as by a network.
 const maxQueued = 1024
 
-// Load opens a replica on its log, which OpenLog has created or recovered. The replica does nothing before Start.
-func Load(fsys vfs.FS, l *log.Log, c Config, rnd *rand.Rand) (*Pump, error) {
+// Open opens the replica that lives in a log directory (metadata.log.dir), which Format has founded or which is empty; its
+// log is created if need be, or recovered. The log belongs to the pump. The replica does nothing before Start.
+func Open(d *log.Dir, c Config, now time.Time, rnd *rand.Rand) (*Pump, error) {
 	c = c.withDefaults()
-	store, voters, election, err := openStore(fsys, l, c.StaticVoters)
+	store, voters, election, err := openStore(d, c, now)
 	if err != nil {
 		return nil, err
 	}
-	p := &Pump{config: c, store: store, rnd: rnd, core: NewCore(c, store, voters, rnd)}
+	p := &Pump{config: c, store: store, core: NewCore(c, store, voters, rnd)}
 	p.queue = []Event{Started{Election: election}}
 	p.reader = newDeliverer(store)
 	p.published = p.state()
 	p.published.Role, p.published.Epoch, p.published.Leader = Unattached, election.Epoch, kafka.NoNode
 	return p, nil
+}
+
+// Log is the metadata log, for what any log of the directory needs (Idle, Scrub). Only the pump changes it.
+func (p *Pump) Log() *log.Log { return p.store.log }
+
+// Found says what opening found: the log's recovery, and snapshots that are damaged and not used.
+func (p *Pump) Found() (recovery log.Report, damaged []string) {
+	return p.store.recovery, p.store.damaged
 }
 
 // Start lets the replica take part. A sole voter asks for leadership at once.
@@ -105,8 +114,11 @@ func (p *Pump) Tick(now time.Time) {
 
 // Deadline is when Tick is due next.
 func (p *Pump) Deadline() time.Time {
-	next := p.cleanAt
-	for _, t := range []time.Time{p.core.Deadline(), p.retryAt} {
+	next, due := p.cleanAt, p.core.Deadline()
+	if p.held != nil {
+		due = time.Time{} // the core hears the time when the write is done
+	}
+	for _, t := range []time.Time{due, p.retryAt} {
 		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
 			next = t
 		}
@@ -238,7 +250,10 @@ func (p *Pump) drain(now time.Time) {
 	for p.held == nil && len(p.queue) > 0 && p.err == nil {
 		e := p.queue[0]
 		p.queue = slices.Delete(p.queue, 0, 1)
-		p.publish()
+		if p.begun {
+			p.publish()
+		}
+		p.begun = true
 		a := p.core.Step(now, e)
 		if a.Fatal != nil {
 			p.fail(a.Fatal)

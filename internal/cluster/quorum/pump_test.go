@@ -332,6 +332,40 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// TestFullDiskAtElection: an election state that finds no room is written when there is room again, and not before does
+// anything happen.
+func TestFullDiskAtElection(t *testing.T) {
+	fsys := vfs.NewMem(vfs.MemOptions{})
+	c, now := testConfig(1), testTime()
+	if err := format(fsys, c, Standalone(c.Self, c.Endpoints), now); err != nil {
+		t.Fatal(err)
+	}
+	n, err := open(fsys, c, now, testRand(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fsys.SetCapacity(1)
+	for range 3 {
+		if err := n.settle(now); err != nil {
+			t.Fatal(err)
+		}
+		if s := n.pump.State(); s.Role != Unattached || s.LogEnd != 0 {
+			t.Fatalf("state %+v", s)
+		}
+		if now = n.pump.Deadline(); now.IsZero() {
+			t.Fatal("no retry")
+		}
+		n.pump.Tick(now)
+	}
+	fsys.SetCapacity(0)
+	if err := n.settle(now); err != nil {
+		t.Fatal(err)
+	}
+	if s := n.pump.State(); s.Role != Leader || s.HighWatermark != 3 {
+		t.Fatalf("state %+v", s)
+	}
+}
+
 // TestFailedSync: a failed sync of the log stops the node for good, and nothing unsynced was delivered.
 func TestFailedSync(t *testing.T) {
 	n := sole(t, vfs.NewMem(vfs.MemOptions{}), nil)
@@ -344,6 +378,7 @@ func TestFailedSync(t *testing.T) {
 	}
 	w.token.Drop()
 	n.pump.Completed(testTime(), w, errors.New("broken"))
+
 	if n.pump.Err() == nil || n.offset != 3 {
 		t.Errorf("error %v, delivered to %d", n.pump.Err(), n.offset)
 	}

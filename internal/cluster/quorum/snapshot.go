@@ -1,8 +1,10 @@
 package quorum
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"time"
@@ -109,15 +111,8 @@ func (s *Store) completePart(r *receivedSnapshot) error {
 	if err := r.file.Close(); err != nil {
 		return err
 	}
-	check, err := openSnapshotFile(s.fs, path.Join(s.dir, partName(r.id)), r.id)
-	if err != nil {
+	if _, err := checkSnapshot(s.fs, path.Join(s.dir, partName(r.id)), r.id); err != nil {
 		return err
-	}
-	defer check.Close()
-	for _, err := range check.Batches() {
-		if err != nil {
-			return err
-		}
 	}
 	return publishSnapshot(s.fs, s.dir, r.id)
 }
@@ -126,7 +121,7 @@ func (s *Store) completePart(r *receivedSnapshot) error {
 func (p *Pump) installed(now time.Time) {
 	r := p.receiving
 	p.receiving = nil
-	content, err := scanSnapshot(p.store.fs, p.store.dir, r.id)
+	content, err := readSnapshotHead(p.store.fs, p.store.dir, r.id)
 	if err == nil {
 		err = p.store.log.TruncateFullyAndStartAt(r.id.Offset)
 	}
@@ -148,6 +143,10 @@ func (p *Pump) installed(now time.Time) {
 // fillPiece puts the bytes of a snapshot into an answer.
 func (s *Store) fillPiece(r *FetchSnapshotResponse) error {
 	f, err := s.fs.Open(path.Join(s.dir, snapshotName(r.Snapshot)), os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
+		r.Code = kafka.SnapshotNotFound
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ type SnapshotReader struct {
 	next   kafka.Offset
 	header *SnapshotHeaderRecord
 	footer bool
+	skim   bool // records of data batches are not wanted
 }
 
 // openSnapshot opens a snapshot of a metadata log directory.
@@ -105,7 +106,7 @@ func (r *SnapshotReader) batch() (SnapshotBatch, error) {
 		}
 	} else if r.header == nil {
 		err = errors.New("it does not begin with a header")
-	} else {
+	} else if !r.skim {
 		out.Values, err = dataValues(b)
 	}
 	if err != nil {
@@ -171,23 +172,50 @@ type snapshotContent struct {
 	control         []ControlRecord // kraft.version and voters, at the snapshot's last offset
 }
 
-// scanSnapshot reads a snapshot whole and checks it.
-func scanSnapshot(fsys vfs.FS, dir string, id OffsetAndEpoch) (snapshotContent, error) {
+// readSnapshotHead reads the first batch of a snapshot.
+func readSnapshotHead(fsys vfs.FS, dir string, id OffsetAndEpoch) (snapshotContent, error) {
 	r, err := openSnapshot(fsys, dir, id)
 	if err != nil {
 		return snapshotContent{}, err
 	}
 	defer r.Close()
-	out := snapshotContent{}
-	for b, err := range r.Batches() {
+	return r.head()
+}
+
+func (r *SnapshotReader) head() (snapshotContent, error) {
+	b, err := r.batch()
+	if err != nil {
+		return snapshotContent{}, fmt.Errorf("snapshot %s at byte %d: %w", r.id, r.pos, err)
+	}
+	out := snapshotContent{lastContainedMs: r.LastContainedMs()}
+	for _, c := range b.Control {
+		c.Offset = r.id.Offset - 1
+		out.control = append(out.control, c)
+	}
+	return out, nil
+}
+
+// verify reads the rest of a snapshot without taking its records apart: batches, checksums, footer.
+func (r *SnapshotReader) verify() error {
+	r.skim = true
+	for _, err := range r.Batches() {
 		if err != nil {
-			return snapshotContent{}, err
-		}
-		for _, c := range b.Control {
-			c.Offset = id.Offset - 1
-			out.control = append(out.control, c)
+			return err
 		}
 	}
-	out.lastContainedMs = r.LastContainedMs()
-	return out, nil
+	return nil
+}
+
+// checkSnapshot reads a snapshot whole.
+func checkSnapshot(fsys vfs.FS, name string, id OffsetAndEpoch) (snapshotContent, error) {
+	r, err := openSnapshotFile(fsys, name, id)
+	if err != nil {
+		return snapshotContent{}, err
+	}
+	defer r.Close()
+	out, err := r.head()
+	if err != nil {
+		return snapshotContent{}, err
+	}
+	return out, r.verify()
 }

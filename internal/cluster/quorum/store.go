@@ -21,16 +21,20 @@ type Store struct {
 	log *log.Log
 	// snapshots are the whole ones in ascending order, the 0-0 checkpoint included.
 	snapshots []snapshotFile
-	damaged   []string
+	damaged   []string   // snapshots that are not used, and why
+	recovery  log.Report // what opening the log found
 }
 
-// OpenLog opens the metadata log in a log directory, or creates it. It belongs to the pump from then on, until the caller
-// closes it after the pump.
-func OpenLog(d *log.Dir, c Config, now time.Time) (*log.Log, log.Report, error) {
+// openLog opens the metadata log in a log directory, or creates it.
+func openLog(d *log.Dir, c Config, now time.Time) (*log.Log, log.Report, error) {
 	tp := kafka.TopicPartition{Topic: kafka.MetadataTopic}
 	config, options := c.logConfig(), log.Options{NoProducers: true, UseReserve: true}
 	if _, err := d.FS().Stat(path.Join(d.Path(), LogDirName)); errors.Is(err, fs.ErrNotExist) {
 		l, err := d.Create(tp, config, log.CreateOptions{Options: options, TopicID: kafka.MetadataTopicID}, now)
+		if err == nil {
+			// The log would see to its own name with its first flush, but a vote is written into the directory before.
+			err = d.FS().SyncDir(d.Path())
+		}
 		return l, log.Report{}, err
 	}
 	l, report, err := d.Open(tp, config, options, now)
@@ -54,10 +58,16 @@ const readChunk = 1 << 20
 
 // openStore takes stock of the directory, removes what an interrupted run left and repairs what a crash may have left
 // between two steps. It gives the voter history and the election state.
-func openStore(fsys vfs.FS, l *log.Log, static VoterSet) (*Store, *VoterHistory, ElectionState, error) {
-	s := &Store{fs: fsys, dir: l.Path(), log: l}
-	voters := NewVoterHistory(static)
-	fail := func(err error) (*Store, *VoterHistory, ElectionState, error) { return nil, nil, noElection, err }
+func openStore(d *log.Dir, c Config, now time.Time) (*Store, *VoterHistory, ElectionState, error) {
+	l, report, err := openLog(d, c, now)
+	if err != nil {
+		return nil, nil, noElection, err
+	}
+	s := &Store{fs: d.FS(), dir: l.Path(), log: l, recovery: report}
+	voters := NewVoterHistory(c.StaticVoters)
+	fail := func(err error) (*Store, *VoterHistory, ElectionState, error) {
+		return nil, nil, noElection, errors.Join(err, l.Close(false, now))
+	}
 	if err := s.loadSnapshots(); err != nil {
 		return fail(err)
 	}
@@ -66,7 +76,7 @@ func openStore(fsys vfs.FS, l *log.Log, static VoterSet) (*Store, *VoterHistory,
 	}
 	if len(s.snapshots) > 0 {
 		f := s.snapshots[0]
-		content, err := scanSnapshot(fsys, s.dir, f.id)
+		content, err := readSnapshotHead(s.fs, s.dir, f.id)
 		if err != nil {
 			return fail(err)
 		}
@@ -75,28 +85,33 @@ func openStore(fsys vfs.FS, l *log.Log, static VoterSet) (*Store, *VoterHistory,
 	if err := s.scanLog(voters); err != nil {
 		return fail(err)
 	}
-	election, err := readElectionState(fsys, s.dir)
+	election, err := readElectionState(s.fs, s.dir)
 	if err != nil {
 		return fail(err)
 	}
 	return s, voters, election, nil
 }
 
-// loadSnapshots lists the snapshots that are sound. A damaged one is left alone and not used; whether the node can do
-// without it, alignWithLog finds out.
+// loadSnapshots lists the snapshots that are sound. The newest is read whole, because the image begins there; if it is
+// damaged it is left alone and the one before is. Whether the node can do without it, alignWithLog finds out.
 func (s *Store) loadSnapshots() error {
 	all, err := listSnapshots(s.fs, s.dir)
 	if err != nil {
 		return err
 	}
-	for _, f := range all {
-		content, err := scanSnapshot(s.fs, s.dir, f.id)
+	for _, f := range slices.Backward(all) {
+		var content snapshotContent
+		if len(s.snapshots) == 0 {
+			content, err = checkSnapshot(s.fs, path.Join(s.dir, snapshotName(f.id)), f.id)
+		} else {
+			content, err = readSnapshotHead(s.fs, s.dir, f.id)
+		}
 		if err != nil {
 			s.damaged = append(s.damaged, err.Error())
 			continue
 		}
 		f.lastContainedMs = content.lastContainedMs
-		s.snapshots = append(s.snapshots, f)
+		s.snapshots = slices.Insert(s.snapshots, 0, f)
 	}
 	return nil
 }
@@ -133,11 +148,16 @@ func (s *Store) damagedText() string {
 	return fmt.Sprintf(" (damaged: %s)", s.damaged)
 }
 
-// scanLog reads the whole log: every batch is checked, and control records are told to the voter history.
+// scanLog reads the whole log: every batch is checked, and control records are told to the voter history. The offsets of
+// this log are dense. After a crash, batches behind a gap are ones whose predecessors never reached the disk: they were
+// never acknowledged and go.
 func (s *Store) scanLog(voters *VoterHistory) error {
 	v := s.log.View()
 	for at := v.Start; at < v.End; {
 		batches, err := s.read(at, v.End, readChunk)
+		if errors.Is(err, errGap) && !s.recovery.Clean {
+			return s.log.TruncateTo(at)
+		}
 		if err != nil {
 			return err
 		}
@@ -155,6 +175,9 @@ func (s *Store) scanLog(voters *VoterHistory) error {
 	return nil
 }
 
+// errGap says that the log goes on, but not with the offset that comes next.
+var errGap = fmt.Errorf("offsets are missing: %w", kafka.CorruptMessage)
+
 // read gives the whole batches from one that contains an offset up to limit, at least one, about maxBytes. They are the
 // caller's.
 func (s *Store) read(from, limit kafka.Offset, maxBytes int) ([]record.Batch, error) {
@@ -163,6 +186,7 @@ func (s *Store) read(from, limit kafka.Offset, maxBytes int) ([]record.Batch, er
 		return nil, err
 	}
 	var out []record.Batch
+	next := from
 	for len(raw) > 0 {
 		b, rest, err := record.Split(raw)
 		if errors.Is(err, record.ErrTruncated) && len(out) > 0 {
@@ -174,11 +198,14 @@ func (s *Store) read(from, limit kafka.Offset, maxBytes int) ([]record.Batch, er
 		if err != nil {
 			return nil, fmt.Errorf("%s at or after offset %d: %w", s.dir, from, err)
 		}
+		if b.BaseOffset() > next || len(out) > 0 && b.BaseOffset() != next {
+			break
+		}
 		out = append(out, b)
-		raw = rest
+		raw, next = rest, b.NextOffset()
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%s: nothing to read at offset %d: %w", s.dir, from, kafka.CorruptMessage)
+		return nil, fmt.Errorf("%s at offset %d: %w", s.dir, from, errGap)
 	}
 	return out, nil
 }
@@ -275,13 +302,13 @@ func (s *Store) sweep(committed kafka.Offset, now time.Time) error {
 // the log moves its start to the next snapshot. Two snapshots are needed for a step, so the newest always stays, and with
 // it everything a replica needs. It reports the new start.
 func (s *Store) trim(now time.Time, c Config) (kafka.Offset, error) {
-	for len(s.snapshots) >= 2 && s.excessive(now, c) {
-		next := s.snapshots[1].id.Offset
-		if err := s.log.AdvanceStart(next); err != nil {
+	for len(s.snapshots) >= 2 && (s.snapshots[0].id.Offset < s.Start() || s.excessive(now, c)) {
+		if err := s.log.AdvanceStart(s.snapshots[1].id.Offset); err != nil {
 			return s.Start(), err
 		}
 		if err := s.removeOldest(); err != nil {
-			return s.Start(), err
+			// On some systems a file that is being read cannot go. It is below the start now and goes the next time.
+			return s.Start(), nil
 		}
 	}
 	if c.RetentionBytes >= 0 && s.log.View().Size() > c.RetentionBytes && s.log.View().Segments() == 1 {

@@ -43,13 +43,17 @@ func (w *Work) String() string {
 // Run blocks until the disk has it.
 func (w *Work) Run() error { return w.run() }
 
-// Work takes an item that can be run now; false: there is none.
+// Work takes an item that can be run now, before or beside the others that were taken; false: there is none.
 func (p *Pump) Work() (*Work, bool) {
 	if len(p.work) == 0 || p.err != nil {
 		return nil, false
 	}
 	w := p.work[0]
 	p.work = p.work[1:]
+	if w.kind == workFlush {
+		w.token = p.store.log.Dirty() // now, so that it covers what was appended since it was asked for
+		w.run = w.token.Sync
+	}
 	return w, true
 }
 
@@ -61,13 +65,11 @@ func (p *Pump) persist() {
 	}})
 }
 
-// flush asks for everything appended so far to be synced. What is appended meanwhile is for the next flush: under load
-// one sync carries many proposals.
+// flush asks for everything to be synced that is appended by the time the item is taken. What is appended while it runs is
+// for the next flush: under load one sync carries many proposals.
 func (p *Pump) flush() {
-	w := &Work{kind: workFlush, token: p.store.log.Dirty()}
-	w.run = w.token.Sync
 	p.flushing = true
-	p.work = append(p.work, w)
+	p.work = append(p.work, &Work{kind: workFlush})
 }
 
 // deletePending lets the files of dropped segments go.
@@ -132,13 +134,12 @@ func (p *Pump) withdraw() {
 	p.synced = nil
 }
 
-// Close ends the replica. The log stays open: it belongs to whoever opened it.
-func (p *Pump) Close() {
-	for _, w := range p.work {
-		if w.kind == workFlush {
-			w.token.Drop()
-		}
-	}
+// Close ends the replica and closes its log; after a Shutdown that was waited for, an orderly stop lets the next start
+// trust the log without reading it. Work in flight must have been completed.
+func (p *Pump) Close(now time.Time) error {
 	p.work = nil
+	p.dropReceiving()
+	clean := p.err == nil
 	p.fail(kafka.Errorf(kafka.BrokerNotAvailable, "closed"))
+	return p.store.log.Close(clean, now)
 }

@@ -15,7 +15,7 @@ import (
 
 // testNode is one replica with its disk, driven by hand.
 type testNode struct {
-	fs     *vfs.Mem
+	fs     vfs.FS
 	dir    *log.Dir
 	log    *log.Log
 	pump   *Pump
@@ -46,20 +46,16 @@ func format(fsys vfs.FS, c Config, voters VoterSet, now time.Time) error {
 }
 
 // open starts a replica on a disk.
-func open(fsys *vfs.Mem, c Config, now time.Time, rnd *rand.Rand) (*testNode, error) {
+func open(fsys vfs.FS, c Config, now time.Time, rnd *rand.Rand) (*testNode, error) {
 	d, err := log.OpenDir(fsys, testDir, log.MetaProperties{NodeID: c.Self.ID})
 	if err != nil {
 		return nil, err
 	}
-	l, _, err := OpenLog(d, c, now)
+	p, err := Open(d, c, now, rnd)
 	if err != nil {
 		return nil, err
 	}
-	p, err := Load(fsys, l, c, rnd)
-	if err != nil {
-		return nil, err
-	}
-	n := &testNode{fs: fsys, dir: d, log: l, pump: p, config: c, image: metadata.New()}
+	n := &testNode{fs: fsys, dir: d, log: p.Log(), pump: p, config: c, image: metadata.New()}
 	p.Start(now)
 	return n, nil
 }
@@ -183,7 +179,7 @@ func testTime() time.Time { return time.UnixMilli(1_800_000_000_000) }
 func testRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 99)) }
 
 // sole founds and starts a cluster of one.
-func sole(t *testing.T, fsys *vfs.Mem, change func(*Config)) *testNode {
+func sole(t *testing.T, fsys vfs.FS, change func(*Config)) *testNode {
 	t.Helper()
 	c := testConfig(1)
 	if change != nil {
@@ -203,7 +199,7 @@ func sole(t *testing.T, fsys *vfs.Mem, change func(*Config)) *testNode {
 }
 
 // reopen starts the replica again on a disk.
-func (n *testNode) reopen(t *testing.T, fsys *vfs.Mem, now time.Time) *testNode {
+func (n *testNode) reopen(t *testing.T, fsys vfs.FS, now time.Time) *testNode {
 	t.Helper()
 	next, err := open(fsys, n.config, now, testRand(2))
 	if err != nil {
@@ -221,8 +217,7 @@ func (n *testNode) close(now time.Time) error {
 	if err := n.settle(now); err != nil {
 		return err
 	}
-	n.pump.Close()
-	if err := n.log.Close(true, now); err != nil {
+	if err := n.pump.Close(now); err != nil {
 		return err
 	}
 	return n.dir.Close(true, 0)
