@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -35,6 +36,8 @@ type API struct {
 	// Authorize lists what the caller must be allowed to do, from the decoded request; nil: nothing is needed. It runs
 	// only when the server has an Authorizer, and its answers are found by index in Call.Allowed.
 	Authorize func(*Call, kmsg.Request) []AccessCheck
+	// Access says in words what Authorize asks for; it is for the reference page.
+	Access string
 	// Handle answers one request. It runs on the connection's reader goroutine, in the order of arrival, and must not
 	// block: what has to wait is a promise that is set later. A panic closes the connection and nothing else.
 	Handle func(*Call, kmsg.Request) *promise.Promise[Reply]
@@ -93,6 +96,9 @@ type Extents interface {
 
 // Allowed says whether the i-th check that the row's Authorize listed was granted.
 func (c *Call) Allowed(i int) bool { return c.access == nil || c.access[i] }
+
+// Denied says whether any check that the row's Authorize listed was refused.
+func (c *Call) Denied() bool { return slices.Contains(c.access, false) }
 
 // Call is what a handler knows about one request besides its body. It is valid until the reply has left; the request
 // and everything that aliases its bytes only until the lease ends.

@@ -66,9 +66,11 @@ func (v VersionInfo) answer(t *Table, c *Call, r *kmsg.ApiVersionsRequest) *kmsg
 			Name: strings.Clone(r.ClientSoftwareName), Version: strings.Clone(r.ClientSoftwareVersion),
 		})
 	}
-	if c.Version >= 5 && v.misrouted(r) {
-		resp.ErrorCode = int16(kafka.RebootstrapRequired)
-		return resp
+	if c.Version >= 5 {
+		if code := v.routing(r); code != kafka.None {
+			resp.ErrorCode = int16(code)
+			return resp
+		}
 	}
 	resp.ApiKeys = t.keys[c.Conn.Kind]
 	if v.Features != nil {
@@ -77,12 +79,18 @@ func (v VersionInfo) answer(t *Table, c *Call, r *kmsg.ApiVersionsRequest) *kmsg
 	return resp
 }
 
-// misrouted says whether the client believes to talk to somebody else (KIP-1242).
-func (v VersionInfo) misrouted(r *kmsg.ApiVersionsRequest) bool {
-	if r.ClusterID != nil && v.ClusterID != nil && *r.ClusterID != v.ClusterID() {
-		return true
+// routing checks whom the client believes to talk to (KIP-1242). It names both the cluster and the node, or neither.
+func (v VersionInfo) routing(r *kmsg.ApiVersionsRequest) kafka.Code {
+	unnamed := kafka.NodeID(r.NodeID) == kafka.NoNode
+	switch {
+	case (r.ClusterID == nil) != unnamed:
+		return kafka.InvalidRequest
+	case unnamed:
+		return kafka.None
+	case v.ClusterID != nil && *r.ClusterID != v.ClusterID(), v.NodeID != nil && kafka.NodeID(r.NodeID) != v.NodeID():
+		return kafka.RebootstrapRequired
 	}
-	return r.NodeID >= 0 && v.NodeID != nil && kafka.NodeID(r.NodeID) != v.NodeID()
+	return kafka.None
 }
 
 // addFeatures lists the features. Up to version 3 a supported range that starts at 0 is left out: older clients refuse

@@ -70,8 +70,12 @@ func TestApiVersions(t *testing.T) {
 	}{
 		{nil, -1, 0},
 		{kmsg.StringPtr("cluster"), 1, 0},
-		{kmsg.StringPtr("other"), -1, 129},
-		{nil, 2, 129},
+		{kmsg.StringPtr("other"), 1, 129},
+		{kmsg.StringPtr("cluster"), 2, 129},
+		{kmsg.StringPtr("cluster"), -2, 129},
+		{kmsg.StringPtr(""), 1, 129},
+		{kmsg.StringPtr("cluster"), -1, 42},
+		{nil, 1, 42},
 	} {
 		resp := ask(5, func(r *kmsg.ApiVersionsRequest) { r.ClusterID, r.NodeID = tc.cluster, tc.node })
 		if resp.ErrorCode != tc.want {

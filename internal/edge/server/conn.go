@@ -131,9 +131,8 @@ func (p *pending) complete(r Reply) {
 	if r.ThrottleMs > 0 {
 		c.mute(r.ThrottleMs)
 	}
-	if c.s.opt.Observer != nil {
-		p.set = c.s.opt.Now()
-	}
+	p.set = c.s.opt.Now()
+	c.meter.touch(p.set) // before it leaves the queue, or the connection could seem idle for a moment
 	if !c.queue.complete(p, r) {
 		p.finish(true, 0)
 	}

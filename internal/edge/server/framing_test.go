@@ -14,17 +14,19 @@ func frameOf(b ...byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
 }
 
-// TestFraming sends what no client should. Where the outcome is a number of bytes a reply of that length must come,
-// else the connection must end with that reason; in all cases another connection goes on.
-func TestFraming(t *testing.T) {
+// framingCase is something no client should send. Where reply is not 0 an answer of that many bytes must come, else the
+// connection must end for the reason why.
+type framingCase struct {
+	name  string
+	bytes []byte
+	reply int
+	why   CloseReason
+}
+
+func framingCases() []framingCase {
 	tags := []byte{0, 3, 0, 9, 0, 0, 0, 1, 255, 255, 0 /* header tags */, 1, 1, 1, 1}
 	manyTags := append(appendUvarint(bytes.Clone(tags), 10_001), make([]byte, 20_002)...)
-	for _, tc := range []struct {
-		name  string
-		bytes []byte
-		reply int
-		why   CloseReason
-	}{
+	return []framingCase{
 		{"length 0", []byte{0, 0, 0, 0}, 0, ClosedMalformed},
 		{"length -1", []byte{255, 255, 255, 255}, 0, ClosedMalformed},
 		{"length 2^31-1", []byte{127, 255, 255, 255}, 0, ClosedTooLarge},
@@ -56,7 +58,12 @@ func TestFraming(t *testing.T) {
 		{"apiversions v99", frameOf(0, 18, 0, 99, 0, 0, 0, 1, 255, 255, 0), 16, 0},
 		{"apiversions v-1", frameOf(0, 18, 255, 255, 0, 0, 0, 1, 255, 255), 16, 0},
 		{"apiversions v99 with a broken header", frameOf(0, 18, 0, 99, 0, 0, 0, 1, 0, 77), 0, ClosedMalformed},
-	} {
+	}
+}
+
+// TestFraming sends what no client should. In all cases another connection goes on.
+func TestFraming(t *testing.T) {
+	for _, tc := range framingCases() {
 		for _, kind := range []string{"tcp", "memory"} {
 			t.Run(tc.name+"/"+kind, func(t *testing.T) {
 				h, seen := newHarness(t), &reasons{}
@@ -82,9 +89,7 @@ func TestFraming(t *testing.T) {
 					eventually(t, "the reason", func() bool { return seen.last() == tc.why.String() })
 				}
 				witness.works()
-				if use := h.s.Budget().Use(); use != (BudgetUse{}) {
-					t.Errorf("memory still charged: %+v", use)
-				}
+				h.uncharged()
 			})
 		}
 	}
@@ -211,8 +216,6 @@ func FuzzConnection(f *testing.F) {
 		}
 		c.Close()
 		h.memory().works()
-		if use := h.s.Budget().Use(); use != (BudgetUse{}) {
-			t.Fatalf("memory still charged: %+v", use)
-		}
+		h.uncharged()
 	})
 }

@@ -326,6 +326,12 @@ func eventually(t testing.TB, what string, f func() bool) {
 	t.Fatal("never: " + what)
 }
 
+// uncharged waits until no request holds memory.
+func (h *harness) uncharged() {
+	h.t.Helper()
+	eventually(h.t, "all memory given back", func() bool { return h.s.Budget().Use() == BudgetUse{} })
+}
+
 // reasons collects why connections closed.
 type reasons struct {
 	mu   sync.Mutex

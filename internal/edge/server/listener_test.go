@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -43,6 +44,7 @@ func TestConnectionsPerIP(t *testing.T) {
 	h.tcp().closed()
 	h.s.SetLimits(Limits{MaxConnectionsPerIP: -1})
 	h.tcp().closed()
+	h.s.Close()
 	if len(seen.no) != 3 {
 		t.Fatalf("refused: %v", seen.no)
 	}
@@ -84,7 +86,7 @@ func TestMaxConnections(t *testing.T) {
 	eventually(t, "the reason", func() bool {
 		seen.mu.Lock()
 		defer seen.mu.Unlock()
-		return len(seen.why) > 0 && seen.why[0] == ClosedEvicted
+		return slices.Contains(seen.why, ClosedEvicted)
 	})
 }
 

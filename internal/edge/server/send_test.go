@@ -130,10 +130,11 @@ func TestSendfileFallback(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	fd := dir.Fd()
+	var fd atomic.Uintptr
+	fd.Store(dir.Fd())
 	h := newHarness(t)
 	h.fetch = func(*Call, kmsg.Request) *promise.Promise[Reply] {
-		e := &extents{&liar{file{f: f}, fd}, [][2]int64{{0, 1 << 20}}}
+		e := &extents{&liar{file{f: f}, fd.Load()}, [][2]int64{{0, 1 << 20}}}
 		return promise.Done(Reply{Segments: []Segment{{Bytes: []byte("h"), Extents: e}}})
 	}
 	c := h.start().tcp()
@@ -145,7 +146,7 @@ func TestSendfileFallback(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		return
 	}
-	fd = 1 << 30 // no such descriptor
+	fd.Store(1 << 30) // no such descriptor
 	c.send(fetch())
 	if _, _, err := c.tryRecv(); err == nil {
 		t.Fatal("got a whole reply")
