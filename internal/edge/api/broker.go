@@ -16,13 +16,14 @@ import (
 	"moldau/internal/storage/log"
 )
 
-// Broker is everything the handlers may use. The node fills it in; nothing in it changes afterwards. All functions may
-// be called from many goroutines and none of them blocks.
+// Broker is everything the handlers may use. The node fills it in; nothing in it changes afterwards but the count of
+// waiting requests. All functions may be called from many goroutines and none of them blocks. A Broker must not be copied.
 type Broker struct {
 	Self      kafka.NodeID
 	ClusterID string
 	Config    *config.Static
 	Log       *slog.Logger
+	LogLevel  *slog.LevelVar // the level of Log, for clients to change; nil: it is fixed
 	Now       func() time.Time
 	NewUUID   func() kafka.UUID
 
@@ -47,6 +48,9 @@ type Broker struct {
 	Advertised func(c *server.ConnInfo, b *metadata.Broker) (host string, port int32, ok bool)
 	// LogDirs lists the configured log directories, failed ones included.
 	LogDirs func() []LogDir
+
+	parked   parking
+	creating autoCreation
 }
 
 // ControlReply is the controller's answer: a response, or why there is none.

@@ -1,0 +1,199 @@
+package api
+
+import (
+	"slices"
+
+	"moldau/internal/cluster/metadata"
+	"moldau/internal/cluster/replica"
+	"moldau/internal/edge/server"
+	"moldau/internal/kafka"
+	"moldau/internal/storage/record"
+	"moldau/internal/storage/vfs"
+)
+
+// fetchResult is the answer for one partition. It is its own server.Extents.
+type fetchResult struct {
+	replica.ReadResult
+	entry *fetchEntry
+	code  kafka.Code
+	// unread says that the partition was not even asked: Kafka does not end a wait for such errors, and sends an empty
+	// list of aborted transactions instead of none.
+	unread bool
+	// mayHaveMore says that there is more to read than was given.
+	mayHaveMore bool
+}
+
+// Size is the length of the records.
+func (r *fetchResult) Size() int { return r.Extents.Size() }
+
+// Parts implements server.Extents.
+func (r *fetchResult) Parts(yield func(f vfs.File, pos int64, n int) bool) {
+	for f, at := range r.Extents.Parts() {
+		if !yield(f, at.Pos, at.Len) {
+			return
+		}
+	}
+}
+
+// collect looks at the partitions and makes the answer, if it is final, if there is enough, or if something is wrong. The
+// caller holds the set's session lock, and runs the set's effects afterwards.
+func (op *fetchOp) collect(final bool) (server.Reply, bool) {
+	s, image := op.set, op.h.b.Image()
+	reply := op.h.replies.get()
+	entries := s.all()
+	bytes, urgent := 0, false
+	for _, e := range entries {
+		reply.results = append(reply.results, fetchResult{entry: e})
+		r := &reply.results[len(reply.results)-1]
+		op.look(image, r, op.maxBytes-bytes, bytes == 0)
+		bytes += r.Size()
+		urgent = urgent || r.urgent()
+	}
+	done := final || urgent || bytes >= op.minBytes
+	if s.incremental {
+		op.keep(reply, done)
+	}
+	if !done {
+		op.h.replies.put(reply)
+		return server.Reply{}, false
+	}
+	return op.encode(image, reply), true
+}
+
+// urgent says that the reader must hear of this at once.
+func (r *fetchResult) urgent() bool {
+	return !r.unread && (r.code != 0 || r.DivergingEpoch != kafka.NoEpoch)
+}
+
+// look reads one partition.
+func (op *fetchOp) look(image *metadata.Image, r *fetchResult, room int, whole bool) {
+	e := r.entry
+	r.ReadResult = replica.ReadResult{HighWatermark: kafka.NoOffset, LastStable: kafka.NoOffset, LogStart: kafka.NoOffset,
+		DivergingEpoch: kafka.NoEpoch, DivergingEnd: kafka.NoOffset}
+	part, err := op.set.resolve(op.h.b, image, e)
+	if err != nil {
+		op.set.unwatch(e)
+		r.code, r.unread = kafka.CodeOf(err), err != kafka.NotLeaderOrFollower
+		return
+	}
+	if op.set.incremental {
+		op.set.watch(e, part) // before it is read: what moves from here on is not missed
+	}
+	if op.replica != kafka.NoNode && !hasReplica(image, part, op.replica) {
+		r.code = kafka.NotLeaderOrFollower
+		return
+	}
+	spec := op.spec(e, room, whole)
+	read := part.Read(spec)
+	if read.Err != nil {
+		r.code = kafka.CodeOf(read.Err)
+		return
+	}
+	r.ReadResult = read
+	if !whole && read.Extents.Size() == spec.MaxBytes && !startsWhole(&read) {
+		// A batch that does not fit is not begun: clients take that for a broken log (KIP-74).
+		r.Extents.Release()
+	}
+	limit := read.HighWatermark
+	if op.readCommitted {
+		limit = read.LastStable
+	}
+	r.mayHaveMore = e.offset < limit && r.Size() == 0
+	if op.replica != kafka.NoNode {
+		op.progress(image, part, e)
+	}
+}
+
+// hasReplica says whether a broker has a replica of a partition.
+func hasReplica(image *metadata.Image, part *replica.Partition, id kafka.NodeID) bool {
+	p, ok := image.Partition(part.TopicPartition())
+	return ok && slices.Contains(p.Replicas, id)
+}
+
+// startsWhole says whether the first batch of what was read is complete.
+func startsWhole(r *replica.ReadResult) bool {
+	if r.Extents.Size() < record.PrefixSize {
+		return false
+	}
+	var prefix [record.PrefixSize]byte
+	if r.Extents.ReadInto(prefix[:]) != nil {
+		return false
+	}
+	size, _, err := record.EntrySize(prefix[:])
+	return err == nil && size <= r.Extents.Size()
+}
+
+// progress records what a follower has: what it asks for is on its disk.
+func (op *fetchOp) progress(image *metadata.Image, part *replica.Partition, e *fetchEntry) {
+	effects := part.Fetched(op.call.Now, replica.FollowerFetch{
+		Replica: op.replica, Epoch: op.replicaEpoch, Offset: e.offset, Start: e.logStart,
+	}, func(id kafka.NodeID) (kafka.BrokerEpoch, bool) {
+		b, ok := image.Broker(id)
+		if !ok || !b.Active() {
+			return -1, false
+		}
+		return b.Epoch, true
+	})
+	op.set.effects = append(op.set.effects, effects)
+}
+
+// keep decides what of a session stays on the ready list, and, when the answer goes out, cuts it down to what changed
+// (KIP-227). Partitions that gave records go to the end, so that all get their turn.
+func (op *fetchOp) keep(reply *fetchReply, done bool) {
+	var first, last []*fetchEntry
+	told := reply.results[:0]
+	for i := range reply.results {
+		r := &reply.results[i]
+		e := r.entry
+		changed := r.Size() > 0 || r.code != 0 || r.DivergingEpoch != kafka.NoEpoch ||
+			r.HighWatermark != e.sentHighWatermark || r.LogStart != e.sentLogStart
+		again := r.code != 0 || r.DivergingEpoch != kafka.NoEpoch || r.mayHaveMore || op.replica != kafka.NoNode
+		switch {
+		case done && r.Size() > 0:
+			last = append(last, e)
+		case again || !done && changed:
+			first = append(first, e)
+		}
+		if done && changed {
+			e.sentHighWatermark, e.sentLogStart = r.HighWatermark, r.LogStart
+			if r.code != 0 {
+				e.sentHighWatermark = kafka.NoOffset // so that it is told again when the error is gone
+			}
+			told = append(told, *r)
+		} else if !done {
+			r.Extents.Release()
+		}
+	}
+	if done {
+		clear(reply.results[len(told):])
+		reply.results = told
+	}
+	op.set.putBack(first, last)
+}
+
+// enough says, without making an answer, whether the entries that moved are worth one. The caller holds the set's session
+// lock.
+func (op *fetchOp) enough() bool {
+	s, image := op.set, op.h.b.Image()
+	var rest []*fetchEntry
+	bytes, urgent := 0, false
+	for _, e := range s.take() {
+		part, err := s.resolve(op.h.b, image, e)
+		n := 0
+		switch {
+		case err != nil:
+			urgent = urgent || err == kafka.NotLeaderOrFollower
+		default:
+			s.watch(e, part) // before the look, so that nothing moves unseen
+			if n, err = part.Available(op.spec(e, op.minBytes, true), max(op.minBytes-bytes, 1)); err != nil {
+				urgent = true
+			}
+		}
+		bytes += n
+		if s.incremental || n > 0 {
+			rest = append(rest, e)
+		}
+	}
+	s.putBack(rest, nil)
+	return urgent || bytes >= op.minBytes
+}

@@ -1,0 +1,41 @@
+package api
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/edge/server"
+	"moldau/internal/kafka"
+	"moldau/internal/promise"
+)
+
+// initProducerIDRow answers idempotent producers: each request draws a new id with epoch 0, also when the producer names
+// the one it had, since it bumps its epoch by itself (KIP-360). Versions above 5 are not stable in Kafka (KIP-939).
+//
+// A transactional id is refused with UNSUPPORTED_VERSION until there is a transaction coordinator: every client ends its
+// producer with that error, while the coordinator's own codes would be retried for ever.
+func (b *Broker) initProducerIDRow() server.API {
+	return server.API{Key: int16(kmsg.InitProducerID), Min: 0, Max: 5, Listener: server.BrokerListener,
+		Handle: b.handleInitProducerID}
+}
+
+func (b *Broker) handleInitProducerID(_ *server.Call, r kmsg.Request) *promise.Promise[server.Reply] {
+	req := r.(*kmsg.InitProducerIDRequest)
+	if id := req.TransactionalID; id != nil {
+		code := kafka.UnsupportedVersion
+		if *id == "" {
+			code = kafka.InvalidRequest
+		}
+		return answer(initProducerIDReply(ProducerIDReply{Err: code}))
+	}
+	return promise.Map(b.ProducerID(), initProducerIDReply)
+}
+
+func initProducerIDReply(p ProducerIDReply) server.Reply {
+	resp := kmsg.NewPtrInitProducerIDResponse()
+	code := kafka.CodeOf(p.Err)
+	resp.ErrorCode, resp.ProducerID, resp.ProducerEpoch = int16(code), int64(p.ID), 0
+	if p.Err != nil {
+		resp.ProducerID, resp.ProducerEpoch = int64(kafka.NoProducer), int16(kafka.NoProducerEpoch)
+	}
+	return server.Reply{Body: resp, Code: code}
+}
