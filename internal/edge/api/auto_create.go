@@ -1,0 +1,127 @@
+package api
+
+import (
+	"strconv"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/edge/server"
+	"moldau/internal/kafka"
+)
+
+// maxAutoCreations bounds the topics that wait for the controller because somebody asked about them. Clients ask again.
+const maxAutoCreations = 10_000
+
+// autoCreation holds the topics that are being created because a client asked about them, so that the many clients that
+// ask at once make one request.
+type autoCreation struct {
+	mu    sync.Mutex
+	names map[string]bool
+}
+
+// begin keeps the names that nobody is creating.
+func (a *autoCreation) begin(names []string) []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var out []string
+	for _, name := range names {
+		if a.names[name] || len(a.names) >= maxAutoCreations {
+			continue
+		}
+		if a.names == nil {
+			a.names = map[string]bool{}
+		}
+		a.names[name] = true
+		out = append(out, name)
+	}
+	return out
+}
+
+func (a *autoCreation) end(names []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, name := range names {
+		delete(a.names, name)
+	}
+}
+
+// autoCreate asks the controller to create topics, if auto.create.topics.enable says so, and does not wait for it. The
+// names must own their memory.
+func (b *Broker) autoCreate(c *server.Call, names []string) {
+	if len(names) == 0 || !b.Config.Bool("auto.create.topics.enable") {
+		return
+	}
+	names = b.creating.begin(names)
+	if len(names) == 0 {
+		return
+	}
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.Version, req.TimeoutMillis = 7, int32(b.requestTimeout().Milliseconds())
+	for _, name := range names {
+		req.Topics = append(req.Topics, b.automaticTopic(name))
+	}
+	b.controlWithin(c, req, b.requestTimeout()).OnDone(func(r ControlReply) {
+		b.creating.end(names)
+		b.reportCreation(names, r)
+	})
+}
+
+// reportCreation logs what went wrong: no client is told.
+func (b *Broker) reportCreation(names []string, r ControlReply) {
+	if r.Err != nil {
+		b.Log.Warn("topics that clients asked about were not created", "topics", len(names), "error", r.Err)
+		return
+	}
+	resp, _ := r.Body.(*kmsg.CreateTopicsResponse)
+	if resp == nil {
+		return
+	}
+	for _, t := range resp.Topics {
+		switch code := kafka.Code(t.ErrorCode); code {
+		case kafka.None:
+			b.Log.Info("topic created because a client asked about it", "topic", t.Topic)
+		case kafka.TopicAlreadyExists:
+		default:
+			b.Log.Warn("a topic that a client asked about was not created", "topic", t.Topic, "error", code.Name())
+		}
+	}
+}
+
+// automaticTopic describes a topic as it is created without being described by anybody: with the defaults, or with what a
+// coordinator needs of its own topic.
+func (b *Broker) automaticTopic(name string) kmsg.CreateTopicsRequestTopic {
+	t := kmsg.NewCreateTopicsRequestTopic()
+	t.Topic, t.NumPartitions, t.ReplicationFactor = name, -1, -1
+	set := func(key, value string) {
+		c := kmsg.NewCreateTopicsRequestTopicConfig()
+		c.Name, c.Value = key, &value
+		t.Configs = append(t.Configs, c)
+	}
+	number := func(key string) string { return strconv.FormatInt(b.Config.Int64(key), 10) }
+	size := func(partitions, replicas string) {
+		t.NumPartitions, t.ReplicationFactor = int32(b.Config.Int64(partitions)), int16(b.Config.Int64(replicas))
+	}
+	switch name {
+	case "__consumer_offsets":
+		size("offsets.topic.num.partitions", "offsets.topic.replication.factor")
+		set("cleanup.policy", "compact")
+		set("compression.type", "producer")
+		set("segment.bytes", number("offsets.topic.segment.bytes"))
+	case "__transaction_state":
+		size("transaction.state.log.num.partitions", "transaction.state.log.replication.factor")
+		set("cleanup.policy", "compact")
+		set("compression.type", "uncompressed")
+		set("min.insync.replicas", number("transaction.state.log.min.isr"))
+		set("segment.bytes", number("transaction.state.log.segment.bytes"))
+		set("unclean.leader.election.enable", "false")
+	case "__share_group_state":
+		size("share.coordinator.state.topic.num.partitions", "share.coordinator.state.topic.replication.factor")
+		set("cleanup.policy", "delete")
+		set("compression.type", "none")
+		set("min.insync.replicas", number("share.coordinator.state.topic.min.isr"))
+		set("retention.ms", "-1")
+		set("segment.bytes", number("share.coordinator.state.topic.segment.bytes"))
+	}
+	return t
+}

@@ -1,0 +1,72 @@
+package api
+
+import (
+	"iter"
+	"slices"
+
+	"moldau/internal/cluster/metadata"
+	"moldau/internal/edge/server"
+	"moldau/internal/kafka"
+)
+
+// clusterView is what a client of one listener can see and reach of the cluster.
+type clusterView struct {
+	b     *Broker
+	image *metadata.Image
+	conn  *server.ConnInfo
+}
+
+// brokers goes through the brokers that the client can use: those that are not fenced and have its listener.
+func (v clusterView) brokers() iter.Seq[leaderEndpoint] {
+	return func(yield func(leaderEndpoint) bool) {
+		for r := range v.image.Brokers() {
+			if e, ok := v.b.leaderEndpoint(v.conn, v.image, r.ID); ok && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// alive says whether the client can use a broker.
+func (v clusterView) alive(id kafka.NodeID) bool {
+	_, ok := v.b.leaderEndpoint(v.conn, v.image, id)
+	return ok
+}
+
+// leader gives the leader of a partition, and why the client cannot reach it: LEADER_NOT_AVAILABLE or LISTENER_NOT_FOUND.
+func (v clusterView) leader(p *metadata.Partition) (kafka.NodeID, error) {
+	if v.alive(p.Leader) {
+		return p.Leader, nil
+	}
+	if _, ok := v.image.Broker(p.Leader); ok {
+		return kafka.NoNode, kafka.ListenerNotFound
+	}
+	return kafka.NoNode, kafka.LeaderNotAvailable
+}
+
+// offline lists the replicas of a partition that do not serve: on a broker that is gone, fenced or without the client's
+// listener, or in a log directory that is offline. The list is never nil: on the wire that would be null.
+func (v clusterView) offline(p *metadata.Partition) []int32 {
+	out := []int32{}
+	for _, id := range p.Replicas {
+		r, ok := v.image.Broker(id)
+		if !ok || !v.alive(id) || !r.DirectoryOnline(p.Directory(id)) {
+			out = append(out, int32(id))
+		}
+	}
+	return out
+}
+
+// reachable leaves out the brokers that the client cannot use.
+func (v clusterView) reachable(ids []int32) []int32 {
+	return slices.DeleteFunc(ids, func(id int32) bool { return !v.alive(kafka.NodeID(id)) })
+}
+
+// wireIDs copies node ids; the result is never nil.
+func wireIDs(ids []kafka.NodeID) []int32 {
+	out := make([]int32, len(ids))
+	for i, id := range ids {
+		out[i] = int32(id)
+	}
+	return out
+}

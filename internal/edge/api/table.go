@@ -1,0 +1,63 @@
+package api
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/edge/server"
+	"moldau/internal/kafka"
+	"moldau/internal/promise"
+)
+
+// entry is one line of the table: an API and what its callers must be allowed to do. Lines are written without field
+// names, so that an API without an access entry does not compile.
+type entry struct {
+	api    server.API
+	access access
+}
+
+// entries is the table. ApiVersions is not in it: the server derives it from the rows.
+func (b *Broker) entries() []entry {
+	return []entry{
+		{b.produceRow(), writeTopics},
+		{b.fetchRow(), fetchTopics},
+		{b.listOffsetsRow(), describeTopics},
+		{b.metadataRow(), describeOrCreateTopics},
+		{b.createTopicsRow(), createTopics},
+		{b.deleteTopicsRow(), deleteTopics},
+		{b.initProducerIDRow(), idempotentWrite},
+		{b.describeConfigsRow(), describeConfigs},
+		{b.alterConfigsRow(), alterConfigs},
+		{b.createPartitionsRow(), alterTopics},
+		{b.electLeadersRow(), alterCluster},
+		{b.incrementalAlterConfigsRow(), alterConfigs},
+		{b.describeQuorumRow(), describeCluster},
+		{b.updateFeaturesRow(), alterCluster},
+		{b.describeClusterRow(), nothing},
+		{b.listConfigResourcesRow(), describeClusterConfigs},
+		{b.describeTopicPartitionsRow(), describeTopics},
+	}
+}
+
+// Rows lists the APIs with their authorization.
+func (b *Broker) Rows() []server.API {
+	entries := b.entries()
+	rows := make([]server.API, len(entries))
+	for i, e := range entries {
+		rows[i] = e.row()
+	}
+	return rows
+}
+
+// row joins an API with its access entry. Handlers answer as if everything were allowed, so a request of which anything
+// is refused must not reach them: it costs the connection. Answers per resource come with the authorizer itself.
+func (e entry) row() server.API {
+	r, handle := e.api, e.api.Handle
+	r.Authorize, r.Access = e.access.checks, e.access.needs
+	r.Handle = func(c *server.Call, req kmsg.Request) *promise.Promise[server.Reply] {
+		if c.Denied() {
+			return answer(server.Reply{None: true, Close: true, Code: kafka.ClusterAuthorizationFailed})
+		}
+		return handle(c, req)
+	}
+	return r
+}
