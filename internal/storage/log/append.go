@@ -162,7 +162,7 @@ func (l *Log) appendChunk(a *active, c chunk, config *Config, now time.Time) (ro
 	var next *roll
 	target := a
 	if l.shouldRoll(a, c, config, now) {
-		if next, err = l.prepareRoll(a, max(l.View().End, c.first), now); err != nil {
+		if next, err = l.prepareRoll(a, l.rollBase(c), now); err != nil {
 			return false, err
 		}
 		target = next.active
@@ -179,6 +179,15 @@ func (l *Log) appendChunk(a *active, c chunk, config *Config, now time.Time) (ro
 	l.account(target, c, config)
 	l.publishAppend(target, c.last+1)
 	return next != nil, nil
+}
+
+// rollBase is where a segment for c begins: at the log end also when c leaves a gap, unless that is too wide for the
+// indexes. So a segment that ends before the next one begins has lost something, or was compacted; recovery tells.
+func (l *Log) rollBase(c chunk) kafka.Offset {
+	if end := l.View().End; fitsRelative(end, c.last) {
+		return end
+	}
+	return c.first
 }
 
 // write puts the bytes at the end of the file and then tells the producer state. What fails is undone, as if nothing had
@@ -257,7 +266,7 @@ func (l *Log) publishAppend(a *active, end kafka.Offset) {
 	v := *l.View()
 	v.End = end
 	v.tail = a.tail()
-	v.epochs = l.epochs
+	v.epochs = l.visible
 	l.view.Store(&v)
 }
 

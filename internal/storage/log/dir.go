@@ -42,6 +42,7 @@ type Dir struct {
 	recovery       offsetFile
 	starts         offsetFile
 	highWatermarks offsetFile
+	cleaned        offsetFile // only read so far
 	trash          []dirTrash
 }
 
@@ -102,6 +103,9 @@ func OpenDir(fsys vfs.FS, dir string, want MetaProperties) (_ *Dir, err error) {
 	}
 	if !d.clean {
 		if d.synced, err = fsys.SyncAll(dir); err != nil {
+			return nil, err
+		}
+		if err := fsys.SyncDir(dir); err != nil {
 			return nil, err
 		}
 	}

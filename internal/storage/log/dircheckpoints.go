@@ -45,6 +45,7 @@ func (d *Dir) checkpoints() map[string]*offsetFile {
 		RecoveryPointCheckpoint: &d.recovery,
 		LogStartCheckpoint:      &d.starts,
 		HighWatermarkCheckpoint: &d.highWatermarks,
+		CleanerOffsetCheckpoint: &d.cleaned,
 	}
 }
 
@@ -112,20 +113,18 @@ func (d *Dir) HighWatermarks() map[kafka.TopicPartition]kafka.Offset {
 	return maps.Clone(d.highWatermarks.offsets)
 }
 
-// checkpointed gives what the files said of a partition: recovery point (0 when unknown), log start and high watermark
-// (NoOffset when unknown).
-func (d *Dir) checkpointed(tp kafka.TopicPartition) (recovery, start, highWatermark kafka.Offset) {
+// checkpointed tells a loader what the files say of its partition.
+func (d *Dir) checkpointed(x *Loader) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	start, highWatermark = kafka.NoOffset, kafka.NoOffset
-	recovery = d.recovery.offsets[tp]
-	if x, ok := d.starts.offsets[tp]; ok {
-		start = x
+	x.recovery, x.recoveryKnown = d.recovery.offsets[x.part.Partition]
+	x.cleaned = d.cleaned.offsets[x.part.Partition]
+	if start, ok := d.starts.offsets[x.part.Partition]; ok {
+		x.start = start
 	}
-	if x, ok := d.highWatermarks.offsets[tp]; ok {
-		highWatermark = x
+	if highWatermark, ok := d.highWatermarks.offsets[x.part.Partition]; ok {
+		x.highWatermark = highWatermark
 	}
-	return recovery, start, highWatermark
 }
 
 // lowerRecoveryPoint sees to it that the checkpoint does not vouch for anything from end on.

@@ -2,7 +2,6 @@ package log
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"path"
 	"slices"
@@ -63,6 +62,7 @@ type flush struct {
 	epochs     Epochs
 	epochsSeen int
 	saveEpochs bool
+	epochsAll  bool // epochs is the whole history
 	cut        bool
 }
 
@@ -90,14 +90,15 @@ func (l *Log) Dirty() FlushToken {
 		}
 	}
 	if t.saveEpochs {
-		t.epochs = l.epochs
+		t.epochs = l.epochs.TruncateEnd(v.End)
+		t.epochsAll = len(t.epochs) == len(l.epochs)
 	}
 	return FlushToken{t}
 }
 
 // epochsOwed says whether the epoch file differs from the history as far as that has records. An entry at the log end
-// has none and may be lost: its leader, or the next one, assigns it anew. So a restart that makes this node the leader of
-// thousands of partitions writes nothing.
+// has none and does not belong into the file: its leader, or the next one, assigns it anew. So a restart that makes this
+// node the leader of thousands of partitions writes nothing.
 func (l *Log) epochsOwed(v *View) bool {
 	u := &l.unsynced
 	if u.epochs == u.written {
@@ -153,7 +154,7 @@ func (t FlushToken) Sync() error {
 		return storageError("sync", err)
 	}
 	if t.saveEpochs {
-		if err := t.log.writeEpochs(t.epochs, t.epochsSeen); err != nil {
+		if err := t.log.writeEpochs(t.epochs, epochVersion(t.epochsSeen, t.epochsAll)); err != nil {
 			return storageError("sync", err)
 		}
 	}
@@ -169,28 +170,34 @@ func (t *flush) syncItems() error {
 			}
 			continue
 		}
-		if err := syncFile(t.log.dir.fs, path.Join(t.log.Path(), x.name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := syncFile(t.log.dir.fs, path.Join(t.log.Path(), x.name)); err != nil && !isGone(err) {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *flush) syncDirs() error {
-	fsys := t.log.dir.fs
-	if t.syncNames {
-		err := fsys.SyncDir(t.log.Path())
-		if errors.Is(err, fs.ErrNotExist) { // renamed in this moment: it is being deleted, or the new name is right
-			err = fsys.SyncDir(t.log.Path())
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return storageError("sync names", err)
-		}
+func (t FlushToken) syncDirs() error {
+	if err := t.syncNamesOnly(); err != nil || !t.syncParent {
+		return err
 	}
-	if t.syncParent {
-		if err := fsys.SyncDir(t.log.dir.path); err != nil {
-			return storageError("sync names", err)
-		}
+	if err := t.log.dir.fs.SyncDir(t.log.dir.path); err != nil {
+		return storageError("sync names", err)
+	}
+	return nil
+}
+
+// syncNamesOnly syncs the partition's directory if names in it are new.
+func (t FlushToken) syncNamesOnly() error {
+	if t.flush == nil || !(t.syncNames || t.saveEpochs) {
+		return nil
+	}
+	err := t.log.dir.fs.SyncDir(t.log.Path())
+	if isGone(err) { // renamed in this moment: it is being deleted, or the new name is right
+		err = t.log.dir.fs.SyncDir(t.log.Path())
+	}
+	if err != nil && !isGone(err) {
+		return storageError("sync names", err)
 	}
 	return nil
 }
@@ -222,8 +229,8 @@ func syncFile(fsys vfs.FS, name string) (err error) {
 	return f.Sync()
 }
 
-// SyncGroup makes all tokens of one log directory durable with syncs of the whole file system, which beats Sync from
-// about 16 files on. ok is false when the file system cannot do that; nothing was done then and the caller syncs each
+// SyncGroup makes all tokens of one log directory durable with one sync of the whole file system, which beats Sync from
+// about 16 files on; new names need a SyncDir each all the same. ok is false when the file system cannot do that; nothing was done then and the caller syncs each
 // token. An error names nobody: the caller syncs the tokens one by one to learn whose it is, as other programs' errors
 // are reported too; the tokens still hold their files. Otherwise it gives the files back.
 func SyncGroup(d *Dir, tokens []FlushToken) (ok bool, err error) {
@@ -232,7 +239,7 @@ func SyncGroup(d *Dir, tokens []FlushToken) (ok bool, err error) {
 		if tokens[i].flush == nil || !tokens[i].saveEpochs {
 			continue
 		}
-		rename, err := tokens[i].log.stageEpochs(tokens[i].epochs, tokens[i].epochsSeen)
+		rename, err := tokens[i].log.stageEpochs(tokens[i].epochs, epochVersion(tokens[i].epochsSeen, tokens[i].epochsAll))
 		if err != nil {
 			return true, storageError("sync", err)
 		}
@@ -246,9 +253,16 @@ func SyncGroup(d *Dir, tokens []FlushToken) (ok bool, err error) {
 			return true, storageError("sync", err)
 		}
 	}
-	if len(renames) > 0 {
-		if _, err := d.fs.SyncAll(d.path); err != nil {
+	parent := false
+	for i := range tokens {
+		parent = parent || tokens[i].flush != nil && tokens[i].syncParent
+		if err := tokens[i].syncNamesOnly(); err != nil {
 			return true, err
+		}
+	}
+	if parent {
+		if err := d.fs.SyncDir(d.path); err != nil {
+			return true, storageError("sync names", err)
 		}
 	}
 	for i := range tokens {
@@ -266,9 +280,11 @@ func (l *Log) MarkDurable(t FlushToken) {
 	u := &l.unsynced
 	u.synced = max(u.synced, t.names)
 	u.parent = u.parent && !t.syncParent
-	if t.saveEpochs {
-		u.written = max(u.written, t.epochsSeen)
-		l.epochsSaved = t.epochs
+	if t.saveEpochs && t.generation == u.generation {
+		l.noteEpochsSaved(t.epochs, epochVersion(t.epochsSeen, t.epochsAll))
+		if t.epochsAll {
+			u.written = max(u.written, t.epochsSeen)
+		}
 	}
 	for u.settled < t.settles && len(u.items) > 0 {
 		if h := u.items[0].file; h != nil {
@@ -314,9 +330,14 @@ func (u *unsynced) noteCut(end kafka.Offset) {
 	u.cuts = append(u.cuts, cutRecord{generation: u.generation, end: end})
 }
 
-// setEpochs replaces the history in memory; the next flush writes it.
+// setEpochs replaces the history in memory; the next flush writes it. Readers see it from the log start on. What lies
+// before stays until the log is opened again: the start may not be durable yet, and a history that knows more than the
+// log does no harm, but one that knows less does.
 func (l *Log) setEpochs(e Epochs) {
-	l.epochs = e
+	l.epochs, l.visible = e, e
+	if v := l.View(); v != nil {
+		l.visible = e.TruncateStart(v.Start)
+	}
 	l.unsynced.epochs++
 }
 
@@ -329,27 +350,43 @@ func (l *Log) AssignEpoch(epoch kafka.LeaderEpoch) {
 		return
 	}
 	l.setEpochs(e)
-	v.epochs = e
+	v.epochs = l.visible
 	l.view.Store(&v)
+}
+
+// noteEpochsSaved records what is durably in the epoch file.
+func (l *Log) noteEpochsSaved(e Epochs, version int) {
+	if version >= l.epochsSavedVersion {
+		l.epochsSaved, l.epochsSavedVersion = e, version
+	}
+}
+
+// epochVersion orders what is written to the epoch file: by change, and of one change the whole history, once its last
+// entry has records, after the one without that entry.
+func epochVersion(change int, whole bool) int {
+	if whole {
+		return 2*change + 1
+	}
+	return 2 * change
 }
 
 // writeEpochs makes the history durable unless a newer one is. It serialises with cuts, which write it under the owner's
 // lock.
-func (l *Log) writeEpochs(e Epochs, change int) error {
+func (l *Log) writeEpochs(e Epochs, version int) error {
 	l.epochFile.Lock()
 	defer l.epochFile.Unlock()
-	if change <= l.epochsOnDisk {
+	if version <= l.epochsOnDisk {
 		return nil
 	}
 	if err := WriteEpochs(l.dir.fs, l.Path(), e); err != nil {
 		return err
 	}
-	l.epochsOnDisk = change
+	l.epochsOnDisk = version
 	return nil
 }
 
 // stageEpochs writes the history beside its file; the returned function puts it in place once it was synced.
-func (l *Log) stageEpochs(e Epochs, change int) (func() error, error) {
+func (l *Log) stageEpochs(e Epochs, version int) (func() error, error) {
 	l.epochFile.Lock()
 	defer l.epochFile.Unlock()
 	name := path.Join(l.Path(), EpochsFile)
@@ -359,10 +396,10 @@ func (l *Log) stageEpochs(e Epochs, change int) (func() error, error) {
 	return func() error {
 		l.epochFile.Lock()
 		defer l.epochFile.Unlock()
-		if change <= l.epochsOnDisk {
+		if version <= l.epochsOnDisk {
 			return nil
 		}
-		l.epochsOnDisk = change
+		l.epochsOnDisk = version
 		return l.dir.fs.Rename(name+temporarySuffix, name)
 	}, nil
 }

@@ -25,6 +25,8 @@ type Loader struct {
 	// What the directory and the checkpoints say.
 	files         listing
 	recovery      kafka.Offset
+	recoveryKnown bool
+	cleaned       kafka.Offset // compaction has not touched what lies from here on
 	start         kafka.Offset
 	highWatermark kafka.Offset
 
@@ -56,7 +58,7 @@ func (d *Dir) Load(p PartitionDir, c *Config, o Options, now time.Time) *Loader 
 	x := &Loader{dir: d, part: p, now: now, log: l}
 	x.start, x.highWatermark = kafka.NoOffset, kafka.NoOffset
 	if p.State == Live {
-		x.recovery, x.start, x.highWatermark = d.checkpointed(p.Partition)
+		d.checkpointed(x)
 	}
 	x.next = x.list
 	return x
@@ -119,6 +121,9 @@ func (x *Loader) list() error {
 	if x.files, err = x.readDir(); err != nil {
 		return err
 	}
+	if err := x.dropBelowStart(); err != nil {
+		return err
+	}
 	if err := x.makeSegments(); err != nil {
 		return err
 	}
@@ -134,7 +139,7 @@ func (x *Loader) list() error {
 		return err
 	}
 	if !known {
-		x.next = x.prepareRecovery // the marker was wrong about this one: trust nothing
+		x.next = x.syncFiles // the marker is wrong about this one: trust nothing
 		return nil
 	}
 	x.report.Clean = true
@@ -143,6 +148,28 @@ func (x *Loader) list() error {
 		return x.finish()
 	}
 	return nil
+}
+
+// dropBelowStart finishes a retention that a crash interrupted: some of the segments below the log start may be gone, so
+// that what is left of them is no sequence any more.
+func (x *Loader) dropBelowStart() error {
+	n := 0
+	for n+1 < len(x.files.bases) && x.files.bases[n+1] <= x.start {
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	for _, base := range x.files.bases[:n] {
+		for _, suffix := range segmentSuffixes {
+			err := x.dir.fs.Remove(path.Join(x.log.Path(), segmentName(base, suffix)))
+			if err != nil && !isGone(err) {
+				return err
+			}
+		}
+	}
+	x.files.bases, x.files.indexes = x.files.bases[n:], x.files.indexes[n:]
+	return x.dir.fs.SyncDir(x.log.Path()) // before the start leaves the checkpoint
 }
 
 // makeSegments makes the list of segments with their sizes; a directory without any gets an empty one.
@@ -172,15 +199,15 @@ func (x *Loader) makeSegments() error {
 	return nil
 }
 
-// readSmallFiles reads topic id and epochs. After an unclean stop a topic id that cannot be read is none: it is made
-// durable before the first acknowledgement, so nothing acknowledged depends on it.
+// readSmallFiles reads topic id and epochs. After an unclean stop a topic id that cannot be read is none and is removed:
+// it is made durable before the first acknowledgement, so nothing acknowledged depends on it.
 func (x *Loader) readSmallFiles() error {
 	l := x.log
 	var err error
 	if x.files.metadata {
 		l.topicID, err = ReadPartitionMetadata(x.dir.fs, l.Path())
 		if _, damaged := errors.AsType[*FormatError](err); damaged && !x.dir.clean {
-			l.topicID, err = kafka.ZeroUUID, nil
+			l.topicID, err = kafka.ZeroUUID, x.dir.fs.Remove(path.Join(l.Path(), PartitionMetadataFile))
 		}
 		if err != nil {
 			return err
@@ -262,13 +289,16 @@ func (x *Loader) finish() error {
 		v.sealed += s.size
 	}
 	v.tail = tail{size: x.segments[len(x.segments)-1].size, index: x.scan.tail}
-	l.epochs = x.epochs.TruncateStart(start).TruncateEnd(x.end)
-	if !slices.Equal(l.epochs, x.epochs) {
+	l.epochs = x.epochs.TruncateEnd(x.end).TruncateStart(start)
+	if !slices.Equal(l.epochs, l.epochsSaved) {
 		l.unsynced.epochs++
 	}
-	v.epochs = l.epochs
+	v.epochs, l.visible = l.epochs, l.epochs
 	l.view.Store(v)
 	l.recoveryPoint.Store(int64(min(x.recovery, x.end)))
+	if err := x.dir.lowerRecoveryPoint(l, x.end); err != nil {
+		return err
+	}
 	if x.report.Clean {
 		l.recoveryPoint.Store(int64(x.end))
 		if err := x.loadProducers(v); err != nil {
@@ -322,6 +352,12 @@ func (x *Loader) startOver(start kafka.Offset) error {
 	x.report.StartedOver = true
 	for _, s := range x.segments {
 		s.closeFiles()
+	}
+	if x.files.epochs {
+		if err := WriteEpochs(x.dir.fs, l.Path(), nil); err != nil {
+			return err
+		}
+		l.epochsSaved = nil
 	}
 	if err := l.removeSegments(x.segments); err != nil {
 		return err

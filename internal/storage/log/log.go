@@ -30,7 +30,8 @@ type Log struct {
 	// The fields below belong to the owner's mutex.
 	active    *active // appender of the last segment; nil while idle
 	producers Producers
-	epochs    Epochs
+	epochs    Epochs // whole
+	visible   Epochs // from the log start on
 	// snapshotAt is the offset of the newest producer snapshot, NoOffset when there is none.
 	snapshotAt kafka.Offset
 	unsynced   unsynced
@@ -39,8 +40,10 @@ type Log struct {
 	finished bool // PrepareClose wrote everything and nothing changed since
 
 	epochFile    sync.Mutex // serialises writes of the epoch file
-	epochsOnDisk int        // the change (unsynced.epochs) that the file holds
-	epochsSaved  Epochs     // what is durably in the file; owner's mutex
+	epochsOnDisk int        // the epochVersion that the file holds
+	// What is durably in the file, and its epochVersion, as far as the owner knows; owner's mutex.
+	epochsSaved        Epochs
+	epochsSavedVersion int
 
 	recoveryPoint atomic.Int64 // below it segments and all that belongs to them are durable and never rescanned
 	trash         trash        // files that wait for their deletion; has its own lock

@@ -43,7 +43,7 @@ func (v *View) read(from, limit kafka.Offset, maxBytes int, atLeastOneBatch bool
 			out.Release()
 			return Extents{}, err
 		}
-		if !whole || out.size >= maxBytes {
+		if !whole || (out.size > 0 && out.size >= maxBytes) {
 			break
 		}
 	}

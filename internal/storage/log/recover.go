@@ -51,11 +51,11 @@ type scan struct {
 	tail    tailIndex         // of the last segment, once known
 }
 
-// syncFiles makes durable what recovery is going to trust, where one call for all of the file system is not to be had.
+// syncFiles makes durable what recovery is going to trust: names, and files where OpenDir could not sync all at once.
 func (x *Loader) syncFiles() error {
 	if x.dir.synced {
 		x.next = x.prepareRecovery
-		return nil
+		return x.dir.fs.SyncDir(x.log.Path())
 	}
 	entries, err := x.dir.fs.ReadDir(x.log.Path())
 	if err != nil {
@@ -88,7 +88,7 @@ func (x *Loader) syncSome(names *[]string) error {
 		return err
 	}
 	x.next = x.prepareRecovery
-	return x.dir.fs.SyncDir(x.dir.path)
+	return nil
 }
 
 // firstUntrusted gives the number of the recovery point's segment.
@@ -380,16 +380,32 @@ func (x *Loader) cutAt(i int, pos int64) error {
 	return x.scan.builder.data.file.Sync()
 }
 
+// checkGap cuts the log after a segment that ends before the next one begins: its file lost its end, exactly between two
+// batches, while a later file survived. Nothing from there on can have been acknowledged. Only compaction leaves such
+// gaps behind in good order, so where it may have been at work they stay.
+func (x *Loader) checkGap(i int, a *active) error {
+	if i+1 >= len(x.segments) || x.segments[i+1].base <= max(x.scan.next, a.seg.base) {
+		return nil
+	}
+	if x.log.Config().Compact && (!x.recoveryKnown || x.segments[i+1].base <= x.cleaned) {
+		return nil
+	}
+	return x.cutAt(i, a.seg.size)
+}
+
 // endSegment closes a segment that was read.
 func (x *Loader) endSegment(task scanTask) error {
 	a, l := x.scan.builder, x.log
-	x.scan.builder = nil
 	defer a.close()
+	defer func() { x.scan.builder = nil }()
 	if task.pass == replay {
 		a.seg.closeFiles()
 		return nil
 	}
 	if task.pass == verify {
+		if err := x.checkGap(task.segment, a); err != nil {
+			return err
+		}
 		x.report.SegmentsScanned++
 		x.end = max(x.scan.next, a.seg.base)
 	} else {

@@ -1,7 +1,6 @@
 package log
 
 import (
-	"slices"
 	"time"
 
 	"moldau/internal/kafka"
@@ -49,10 +48,8 @@ func (l *Log) dropFirst(v *View, n int) Retained {
 		out.Bytes += v.segments[i].size
 	}
 	next.sealed -= out.Bytes
-	if e := l.epochs.TruncateStart(next.Start); !slices.Equal(e, l.epochs) {
-		l.setEpochs(e)
-	}
-	next.epochs = l.epochs
+	l.visible = l.epochs.TruncateStart(next.Start)
+	next.epochs = l.visible
 	l.finished = false
 	l.trash.mu.Lock()
 	for i := range n {

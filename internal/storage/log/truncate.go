@@ -41,7 +41,8 @@ func (l *Log) TruncateTo(end kafka.Offset) error {
 	return nil
 }
 
-// cutPoint gives the place in segment i at which a cut to end falls, and the log end after it.
+// cutPoint gives the place in segment i at which a cut to end falls, and the log end after it: that of the last batch
+// that stays, as a restart would find it.
 func (v *View) cutPoint(i int, end kafka.Offset) (kafka.Offset, int64, error) {
 	s := v.segments[i]
 	data, err := s.acquire(dataFile)
@@ -50,17 +51,27 @@ func (v *View) cutPoint(i int, end kafka.Offset) (kafka.Offset, int64, error) {
 	}
 	defer data.release()
 	pos, err := v.locate(i, end, data)
-	if err != nil || pos >= v.sizeOf(i) {
-		return end, pos, err
+	if err != nil || pos == 0 {
+		return s.base, 0, err
 	}
 	b := v.log.dir.block()
 	defer v.log.dir.putBlock(b)
-	h := headers{file: data.file, pos: pos, end: v.sizeOf(i), block: b}
-	x, err := h.next()
+	near, err := v.lookupOffset(i, end-1, b)
 	if err != nil {
 		return 0, 0, err
 	}
-	return min(end, x.base), pos, nil
+	h := headers{file: data.file, pos: int64(near.pos), end: pos, block: b}
+	last := s.base - 1
+	for {
+		x, err := h.next()
+		if errors.Is(err, io.EOF) {
+			return last + 1, pos, nil
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		last = x.last
+	}
 }
 
 // truncate makes segment i end at pos and the log at end. The order is that of what recovery trusts: checkpoint, epochs
@@ -92,10 +103,12 @@ func (l *Log) truncate(v *View, i int, end kafka.Offset, pos int64) error {
 		next.sealed -= s.size
 	}
 	next.End, next.Durable, next.Start = end, min(v.Durable, end), min(v.Start, end)
-	next.epochs = l.epochs
+	l.visible = l.epochs.TruncateStart(next.Start)
+	next.epochs = l.visible
 	next.tail = tail{size: pos}
 	l.view.Store(&next)
 	l.unsynced.cut = true
+	l.unsynced.names++ // producer snapshots and segments went
 	a, err := l.activate(time.Time{})
 	if err != nil {
 		return err
@@ -116,16 +129,24 @@ func (l *Log) forgetBeyond(end kafka.Offset) error {
 	return l.cutEpochs(l.epochs.TruncateEnd(end))
 }
 
-// cutEpochs replaces the history, durably if it differs from the file.
+// cutEpochs replaces the history, durably if it differs from the file. A flush whose token is older must not write its
+// history any more.
 func (l *Log) cutEpochs(e Epochs) error {
 	l.setEpochs(e)
-	u := &l.unsynced
-	if !slices.Equal(e, l.epochsSaved) {
-		if err := l.writeEpochs(e, u.epochs); err != nil {
+	version := epochVersion(l.unsynced.epochs, true)
+	l.epochFile.Lock()
+	known := l.epochsOnDisk == l.epochsSavedVersion && slices.Equal(e, l.epochsSaved)
+	if known {
+		l.epochsOnDisk = version
+	}
+	l.epochFile.Unlock()
+	if !known {
+		if err := l.writeEpochs(e, version); err != nil {
 			return err
 		}
 	}
-	u.written, l.epochsSaved = u.epochs, e
+	l.noteEpochsSaved(e, version)
+	l.unsynced.written = l.unsynced.epochs
 	return nil
 }
 
@@ -136,7 +157,7 @@ func (l *Log) dropEpochs(e Epochs) {
 	}
 	l.setEpochs(e)
 	v := *l.View()
-	v.epochs = e
+	v.epochs = l.visible
 	l.view.Store(&v)
 }
 
@@ -238,7 +259,8 @@ func (l *Log) TruncateFullyAndStartAt(start kafka.Offset) error {
 }
 
 func (l *Log) startOver(v *View, start kafka.Offset) error {
-	if err := l.forgetBeyond(start); err != nil {
+	// If a crash leaves the old segments, recovery must read them whole: their epochs are gone.
+	if err := l.forgetBeyond(min(start, v.segments[0].base)); err != nil {
 		return err
 	}
 	if err := l.cutEpochs(nil); err != nil {
@@ -301,10 +323,8 @@ func (l *Log) AdvanceStart(start kafka.Offset) error {
 	if start <= v.Start {
 		return nil
 	}
-	if e := l.epochs.TruncateStart(start); !slices.Equal(e, l.epochs) {
-		l.setEpochs(e)
-	}
-	v.Start, v.epochs = start, l.epochs
+	l.visible = l.epochs.TruncateStart(start)
+	v.Start, v.epochs = start, l.visible
 	l.view.Store(&v)
 	return nil
 }
