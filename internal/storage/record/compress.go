@@ -11,7 +11,8 @@ import (
 	"moldau/internal/kafka"
 )
 
-// Levels of Kafka's compression.<codec>.level settings (KIP-390). Zero means the codec's default everywhere here.
+// Levels of Kafka's compression.<codec>.level settings (KIP-390). Zero means the codec's default everywhere
+// here.
 const (
 	gzipMaxLevel     = 9
 	lz4DefaultLevel  = 9 // Kafka's default means its fast compressor, not the ninth level
@@ -81,8 +82,8 @@ func (p *encoderPools) snappyTo(dst io.Writer) compressor {
 
 // lz4Levels are the library's names of the levels; index 0 is its fast compressor.
 func lz4Levels() [lz4MaxLevel + 1]lz4.CompressionLevel {
-	return [...]lz4.CompressionLevel{lz4.Fast, lz4.Level1, lz4.Level2, lz4.Level3, lz4.Level4, lz4.Level5, lz4.Level6,
-		lz4.Level7, lz4.Level8, lz4.Level9}
+	return [...]lz4.CompressionLevel{lz4.Fast, lz4.Level1, lz4.Level2, lz4.Level3, lz4.Level4, lz4.Level5,
+		lz4.Level6, lz4.Level7, lz4.Level8, lz4.Level9}
 }
 
 func (p *encoderPools) lz4To(dst io.Writer, level int) (compressor, error) {

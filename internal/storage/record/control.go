@@ -25,8 +25,8 @@ const (
 // controlKeySize is int16 version (0) and int16 type.
 const controlKeySize = 4
 
-// ParseControlKey reads the key of a control record. Keys of later versions may be longer; a type that is not known is
-// ControlUnknown.
+// ParseControlKey reads the key of a control record. Keys of later versions may be longer; a type that is not
+// known is ControlUnknown.
 func ParseControlKey(key []byte) (ControlType, error) {
 	if len(key) < controlKeySize || int16(binary.BigEndian.Uint16(key)) < 0 {
 		return ControlUnknown, invalid("control record key %x", key[:min(len(key), controlKeySize)])
@@ -38,13 +38,15 @@ func ParseControlKey(key []byte) (ControlType, error) {
 	return t, nil
 }
 
-// ControlRecord is a control record to be written: Value is the body in its own encoding, its version included.
+// ControlRecord is a control record to be written: Value is the body in its own encoding, its version
+// included.
 type ControlRecord struct {
 	Type  ControlType
 	Value []byte
 }
 
-// ControlBatch builds an uncompressed batch of control records, all of time ts (milliseconds since the epoch).
+// ControlBatch builds an uncompressed batch of control records, all of time ts (milliseconds since the
+// epoch).
 func ControlBatch(o Options, ts int64, records ...ControlRecord) (Batch, error) {
 	o.Control, o.Codec = true, Uncompressed
 	b := NewBuilder(o)
@@ -95,8 +97,8 @@ func ParseEndTxnMarker(key, value []byte) (EndTxnMarker, error) {
 	return EndTxnMarker{t == ControlCommit, int32(binary.BigEndian.Uint32(value[2:]))}, nil
 }
 
-// MarkerBatch builds the batch that ends a producer's transaction, at offset 0 until the log stamps it. ts is in
-// milliseconds since the epoch.
+// MarkerBatch builds the batch that ends a producer's transaction, at offset 0 until the log stamps it. ts is
+// in milliseconds since the epoch.
 func MarkerBatch(id kafka.ProducerID, epoch kafka.ProducerEpoch, m EndTxnMarker, ts int64) (Batch, error) {
 	o := Options{Producer: &Producer{id, epoch, kafka.NoSequence}, Transactional: true}
 	return ControlBatch(o, ts, m.Record())
@@ -115,8 +117,8 @@ func (b Batch) first(r *raw) error {
 	return w.next(r)
 }
 
-// ControlType reads what a control batch is about, which its first record tells. A batch emptied by compaction has none
-// and fails with ErrInvalid.
+// ControlType reads what a control batch is about, which its first record tells. A batch emptied by
+// compaction has none and fails with ErrInvalid.
 func (b Batch) ControlType() (ControlType, error) {
 	var r raw
 	if err := b.first(&r); err != nil {

@@ -6,8 +6,8 @@ import (
 	"moldau/internal/kafka"
 )
 
-// The classes of failure, to be tested with errors.Is. Each carries the code that Kafka's clients see, found by
-// kafka.CodeOf, but no client message: Kafka answers these without one.
+// The classes of failure, to be tested with errors.Is. Each carries the code that Kafka's clients see, found
+// by kafka.CodeOf, but no client message: Kafka answers these without one.
 var (
 	// ErrTruncated: the bytes end before the batch does. At the end of a log that is a torn write.
 	ErrTruncated error = &fault{"bytes end before the batch does", kafka.InvalidRecord}
@@ -38,7 +38,8 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// corrupt makes an ErrCorrupt whose message is also sent to the client, as Kafka does for an impossible envelope.
+// corrupt makes an ErrCorrupt whose message is also sent to the client, as Kafka does for an impossible
+// envelope.
 func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrCorrupt, kafka.Errorf(kafka.CorruptMessage, format, args...))
 }

@@ -8,17 +8,17 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// expansion is a compressed payload made readable: whole when stream is nil, else as a stream. done gives its buffers
-// back, after which neither may be used.
+// expansion is a compressed payload made readable: whole when stream is nil, else as a stream. done gives its
+// buffers back, after which neither may be used.
 type expansion struct {
 	whole  []byte
 	stream io.Reader
 	done   func()
 }
 
-// expand starts to decompress src. Before anything large is allocated the codec's own framing is scanned, so that what
-// is allocated follows from what is there and not from what a header claims. A stream may give more than limit bytes:
-// its reader counts; whole never does.
+// expand starts to decompress src. Before anything large is allocated the codec's own framing is scanned, so
+// that what is allocated follows from what is there and not from what a header claims. A stream may give more
+// than limit bytes: its reader counts; whole never does.
 func expand(c Codec, src []byte, limit int64) (expansion, error) {
 	switch c {
 	case Uncompressed:

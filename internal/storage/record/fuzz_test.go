@@ -30,8 +30,8 @@ func seeds(f *testing.F) [][]byte {
 	return out
 }
 
-// FuzzBatch throws bytes at everything that reads them. Nothing may panic, take more memory than its bounds, or say yes
-// to what it cannot read back.
+// FuzzBatch throws bytes at everything that reads them. Nothing may panic, take more memory than its bounds,
+// or say yes to what it cannot read back.
 func FuzzBatch(f *testing.F) {
 	for _, s := range seeds(f) {
 		f.Add(s, uint8(0), true)
@@ -118,7 +118,8 @@ func FuzzWalk(f *testing.F) {
 		wholeErr := walkAll(&w, count, &whole)
 		for _, hold := range []bool{false, true} {
 			got = nil
-			w := walker{buf: make([]byte, 0, max(int(window), 16)), src: iotest.HalfReader(bytes.NewReader(in)), quota: 1 << 30, hold: hold}
+			w := walker{buf: make([]byte, 0, max(int(window), 16)), src: iotest.HalfReader(bytes.NewReader(in)),
+				quota: 1 << 30, hold: hold}
 			err := walkAll(&w, count, &got)
 			if (err == nil) != (wholeErr == nil) {
 				t.Fatalf("hold %v: %v, whole: %v", hold, err, wholeErr)
@@ -169,7 +170,8 @@ func FuzzBuild(f *testing.F) {
 		b := NewBuilder(Options{BaseOffset: 5, Codec: Codec(codec % 5), Level: int(codec >> 4)})
 		var want []collected
 		for i := range int(n) {
-			r := collected{Offset: kafka.Offset(5 + i), Timestamp: ts + int64(i)<<(i%50), Key: key[:len(key)*i/int(n)], Value: value}
+			r := collected{Offset: kafka.Offset(5 + i), Timestamp: ts + int64(i)<<(i%50),
+				Key: key[:len(key)*i/int(n)], Value: value}
 			if i%3 == 1 {
 				r.Headers = []Header{{string(header), value}, {"n", nil}}
 			}

@@ -62,7 +62,8 @@ func (c *catcher) answer(frame []byte) ([]byte, error) {
 	case *kmsg.ApiVersionsRequest:
 		resp := resp.(*kmsg.ApiVersionsResponse)
 		for _, k := range [][3]int16{{0, 3, 9}, {3, 4, 9}, {18, 0, 3}, {22, 0, 4}} {
-			resp.ApiKeys = append(resp.ApiKeys, kmsg.ApiVersionsResponseApiKey{ApiKey: k[0], MinVersion: k[1], MaxVersion: k[2]})
+			resp.ApiKeys = append(resp.ApiKeys,
+				kmsg.ApiVersionsResponseApiKey{ApiKey: k[0], MinVersion: k[1], MaxVersion: k[2]})
 		}
 	case *kmsg.MetadataRequest:
 		resp := resp.(*kmsg.MetadataResponse)
@@ -90,9 +91,10 @@ func TestFranzProduced(t *testing.T) {
 	records := func() []*kgo.Record {
 		var rs []*kgo.Record
 		for i := range 50 {
-			rs = append(rs, &kgo.Record{Topic: "t", Key: fmt.Appendf(nil, "key-%d", i), Timestamp: now.Add(time.Duration(i) * time.Millisecond),
-				Value:   []byte(strings.Repeat("value ", i*50)),
-				Headers: []kgo.RecordHeader{{Key: "a", Value: []byte("b")}, {Key: "null"}}[:i%3]})
+			rs = append(rs, &kgo.Record{Topic: "t", Key: fmt.Appendf(nil, "key-%d", i),
+				Timestamp: now.Add(time.Duration(i) * time.Millisecond),
+				Value:     []byte(strings.Repeat("value ", i*50)),
+				Headers:   []kgo.RecordHeader{{Key: "a", Value: []byte("b")}, {Key: "null"}}[:i%3]})
 		}
 		rs[7].Key, rs[8].Value = nil, nil
 		return rs
@@ -136,7 +138,8 @@ func sameAsFranz(t *testing.T, name string, got []collected, want []*kgo.Record)
 	for i, w := range want {
 		g := got[i]
 		ok := bytes.Equal(g.Key, w.Key) && bytes.Equal(g.Value, w.Value) && (g.Key == nil) == (w.Key == nil) &&
-			(g.Value == nil) == (w.Value == nil) && g.Timestamp == w.Timestamp.UnixMilli() && len(g.Headers) == len(w.Headers)
+			(g.Value == nil) == (w.Value == nil) && g.Timestamp == w.Timestamp.UnixMilli() &&
+			len(g.Headers) == len(w.Headers)
 		for j := range min(len(g.Headers), len(w.Headers)) {
 			ok = ok && g.Headers[j].Key == w.Headers[j].Key && bytes.Equal(g.Headers[j].Value, w.Headers[j].Value)
 		}
@@ -164,7 +167,8 @@ func TestFranzConsumes(t *testing.T) {
 	}
 	for _, c := range allCodecs() {
 		for _, level := range []int{0, 1, 9, 22} {
-			check(codecNames[c], build(t, Options{BaseOffset: 17, Codec: c, Level: level, Producer: &Producer{1, 2, 3}}, sample()))
+			o := Options{BaseOffset: 17, Codec: c, Level: level, Producer: &Producer{1, 2, 3}}
+			check(codecNames[c], build(t, o, sample()))
 			in := build(t, Options{}, sample())
 			checks := clientChecks()
 			checks.TargetCodec, checks.Level = c, level

@@ -19,8 +19,9 @@ const (
 // NoTimestamp is the timestamp of a record that has none.
 const NoTimestamp int64 = -1
 
-// Legacy is a view over one entry of format v0 or v1: a message, or a compressed wrapper around several. Such entries
-// stand in the logs of clusters that were upgraded; they are scanned, checked and passed on, never written or opened.
+// Legacy is a view over one entry of format v0 or v1: a message, or a compressed wrapper around several. Such
+// entries stand in the logs of clusters that were upgraded; they are scanned, checked and passed on, never
+// written or opened.
 type Legacy []byte
 
 // SplitLegacy cuts the first entry off b, which must have an old format (Split answers ErrLegacy for it).
@@ -37,7 +38,8 @@ func SplitLegacy(b []byte) (first Legacy, rest []byte, err error) {
 	return Legacy(b[:size:size]), b[size:], nil
 }
 
-// LastOffset is the offset of the message, of a wrapper's last message. Format v0 and v1 do not tell a wrapper's first.
+// LastOffset is the offset of the message, of a wrapper's last message. Format v0 and v1 do not tell a
+// wrapper's first.
 func (l Legacy) LastOffset() kafka.Offset {
 	return kafka.Offset(binary.BigEndian.Uint64(l[posBaseOffset:]))
 }

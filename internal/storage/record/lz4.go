@@ -8,7 +8,8 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// LZ4 is the frame format with the restrictions of Kafka's Java client: one frame, independent blocks, no dictionary.
+// LZ4 is the frame format with the restrictions of Kafka's Java client: one frame, independent blocks, no
+// dictionary.
 //
 //	uint32 magic, flags, block size, [uint64 content size], header checksum,
 //	blocks: uint32 size (high bit: stored), bytes, [uint32 checksum]; uint32 0; [uint32 content checksum]

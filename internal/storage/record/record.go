@@ -10,7 +10,7 @@ import (
 // Record is one record of a batch.
 type Record struct {
 	Offset    kafka.Offset
-	Timestamp int64  // milliseconds since the epoch; the batch's when the broker set it; NoTimestamp if there is none
+	Timestamp int64  // milliseconds since the epoch, the batch's when the broker set it; or NoTimestamp
 	Key       []byte // nil: null
 	Value     []byte // nil: null, a tombstone
 	Headers   Headers
@@ -45,7 +45,8 @@ func (h Headers) All() iter.Seq[Header] {
 	}
 }
 
-// headerAt decodes one header at b[i:] and returns where it ends; -1 if there is none. Only its value may be null.
+// headerAt decodes one header at b[i:] and returns where it ends; -1 if there is none. Only its value may be
+// null.
 func headerAt(b []byte, i int) (key, value []byte, end int) {
 	size, i := varint32At(b, i)
 	if size < 0 {
@@ -64,8 +65,8 @@ type raw struct {
 	keySize        int32 // negative: null
 	valueSize      int32
 	headerCount    int32
-	// The bytes of the fields; nil when null. A streaming walk that does not hold records may leave them out, and
-	// they are gone once it goes on.
+	// The bytes of the fields; nil when null. A streaming walk that does not hold records may leave them out,
+	// and they are gone once it goes on.
 	key, value, headers []byte
 }
 
@@ -94,8 +95,8 @@ func (r *raw) parse(b []byte) bool {
 
 // Limits bounds what reading a batch may cost. The zero value gives the defaults.
 type Limits struct {
-	// MaxExpandedBytes is how many bytes the records may take decompressed; 0: the larger of 64 MiB and 64 times
-	// the compressed size.
+	// MaxExpandedBytes is how many bytes the records may take decompressed; 0: the larger of 64 MiB and 64
+	// times the compressed size.
 	MaxExpandedBytes int64
 }
 
@@ -111,11 +112,12 @@ func (l Limits) expanded(compressed int) int64 {
 	return max(minExpanded, maxExpandedRatio*int64(compressed))
 }
 
-// Records yields the batch's records in order. A failure is yielded once, last, with an empty record: ErrInvalid for
-// what is not a sequence of Count records, ErrTooLarge for what expands beyond the limits. The checksum is not checked.
+// Records yields the batch's records in order. A failure is yielded once, last, with an empty record:
+// ErrInvalid for what is not a sequence of Count records, ErrTooLarge for what expands beyond the limits. The
+// checksum is not checked.
 //
-// Key, Value and Headers of an uncompressed batch alias the batch. Those of a compressed one are valid only until the
-// next record is asked for; one record at a time is held in memory.
+// Key, Value and Headers of an uncompressed batch alias the batch. Those of a compressed one are valid only
+// until the next record is asked for; one record at a time is held in memory.
 func (b Batch) Records(limits Limits) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		var w walker

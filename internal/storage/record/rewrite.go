@@ -6,7 +6,8 @@ import (
 	"moldau/internal/kafka"
 )
 
-// attrKnown are the attribute bits that survive a rewrite. Others stay as long as a batch is stored as it came.
+// attrKnown are the attribute bits that survive a rewrite. Others stay as long as a batch is stored as it
+// came.
 const attrKnown = attrCodec | attrLogAppendTime | attrTransactional | attrControl | attrDeleteHorizon
 
 func (b Batch) put16(pos int, v int16) { binary.BigEndian.PutUint16(b[pos:], uint16(v)) }
@@ -16,8 +17,8 @@ func (b Batch) put64(pos int, v int64) { binary.BigEndian.PutUint64(b[pos:], uin
 // UpdateCRC recomputes the checksum after the batch was changed.
 func (b Batch) UpdateCRC() { binary.BigEndian.PutUint32(b[posCRC:], b.computeCRC()) }
 
-// SetCreateTime marks the records' times as the producer's and ms as the largest of them. Nothing is touched, the
-// checksum included, if the batch says so already.
+// SetCreateTime marks the records' times as the producer's and ms as the largest of them. Nothing is touched,
+// the checksum included, if the batch says so already.
 func (b Batch) SetCreateTime(ms int64) { b.setMaxTimestamp(0, ms) }
 
 // SetLogAppendTime gives every record the time ms.
@@ -32,8 +33,8 @@ func (b Batch) setMaxTimestamp(timestampType int16, ms int64) {
 	b.UpdateCRC()
 }
 
-// Emptied makes a batch without records that keeps what others may still need of b: its offsets and its producer's
-// state. Compaction leaves it in place of a batch of which no record remains.
+// Emptied makes a batch without records that keeps what others may still need of b: its offsets and its
+// producer's state. Compaction leaves it in place of a batch of which no record remains.
 func (b Batch) Emptied() Batch {
 	e := Batch(make([]byte, HeaderSize))
 	copy(e, b)
@@ -45,8 +46,8 @@ func (b Batch) Emptied() Batch {
 	return e
 }
 
-// recoded is b with its records in other bytes, which stand in s behind room for the header. What is not b's meaning
-// (unknown attribute bits, a delete horizon that only compaction may set) is dropped, as Kafka does.
+// recoded is b with its records in other bytes, which stand in s behind room for the header. What is not b's
+// meaning (unknown attribute bits, a delete horizon that only compaction may set) is dropped, as Kafka does.
 func (b Batch) recoded(s *sink, c Codec, timestampType int16, maxTimestamp int64) Batch {
 	n := Batch(s.b)
 	copy(n, b[:HeaderSize])

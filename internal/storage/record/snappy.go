@@ -7,10 +7,12 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// Snappy comes in two forms: the block framing of the Java library snappy-java ("xerial"), which Java, librdkafka and
-// most clients write, and one bare block, which some clients write. Brokers and consumers read both.
+// Snappy comes in two forms: the block framing of the Java library snappy-java ("xerial"), which Java,
+// librdkafka and most clients write, and one bare block, which some clients write. Brokers and consumers read
+// both.
 //
-//	xerial: 0x82 "SNAPPY" 0x00, int32 version, int32 lowest compatible version, then blocks: int32 size, snappy block
+//	xerial: 0x82 "SNAPPY" 0x00, int32 version, int32 lowest compatible version,
+//	blocks: int32 size, snappy block
 
 const (
 	xerialMagic      = "\x82SNAPPY\x00"
@@ -101,8 +103,9 @@ func (s *snappyBlocks) Read(p []byte) (int, error) {
 
 var errSnappy = invalid("broken snappy block")
 
-// snappySize walks over a block's elements and returns how many bytes they decode to. The size that the block claims
-// must agree, so a lie costs nothing. Extensions of the format (S2) are refused, because consumers cannot read them.
+// snappySize walks over a block's elements and returns how many bytes they decode to. The size that the block
+// claims must agree, so a lie costs nothing. Extensions of the format (S2) are refused, because consumers
+// cannot read them.
 func snappySize(b []byte, limit int64) (int, error) {
 	claim, n := uvarint32(b)
 	if n <= 0 {
@@ -126,8 +129,8 @@ func snappySize(b []byte, limit int64) (int, error) {
 	return int(claim), nil
 }
 
-// snappyElement measures the element at the front of b: its encoded size and how many bytes it decodes to. A copy must
-// reach back to within what was decoded before.
+// snappyElement measures the element at the front of b: its encoded size and how many bytes it decodes to. A
+// copy must reach back to within what was decoded before.
 func snappyElement(b []byte, decoded uint64) (size, length uint64, ok bool) {
 	var e [5]byte
 	copy(e[:], b)

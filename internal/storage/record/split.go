@@ -13,15 +13,17 @@ const PrefixSize = posMagic + 1
 // minLegacySize is the smallest value of the length field in any format: a v0 message without key and value.
 const minLegacySize = 14
 
-// EntrySize reads the size in bytes and the format (magic 0, 1 or 2) of the entry that starts with prefix, of which it
-// needs PrefixSize bytes. It fails with ErrTruncated if there are fewer and with ErrCorrupt if no entry starts so.
+// EntrySize reads the size in bytes and the format (magic 0, 1 or 2) of the entry that starts with prefix, of
+// which it needs PrefixSize bytes. It fails with ErrTruncated if there are fewer and with ErrCorrupt if no
+// entry starts so.
 func EntrySize(prefix []byte) (size int, magic int8, err error) {
 	if len(prefix) < LogOverhead {
 		return 0, 0, ErrTruncated
 	}
 	length := int32(binary.BigEndian.Uint32(prefix[posLength:]))
 	if length < minLegacySize {
-		return 0, 0, corrupt("Record size %d is less than the minimum record overhead (%d)", length, minLegacySize)
+		return 0, 0, corrupt("Record size %d is less than the minimum record overhead (%d)",
+			length, minLegacySize)
 	}
 	if len(prefix) < PrefixSize {
 		return 0, 0, ErrTruncated
@@ -33,9 +35,9 @@ func EntrySize(prefix []byte) (size int, magic int8, err error) {
 	return int(length) + LogOverhead, magic, nil
 }
 
-// Split cuts the first batch off b. Neither part is copied. It fails with ErrTruncated if b ends before the batch does
-// (an empty b included), with ErrCorrupt if no batch starts so, and with ErrLegacy if the whole first entry is there
-// but has an old format. Only sizes and format are checked, not the checksum.
+// Split cuts the first batch off b. Neither part is copied. It fails with ErrTruncated if b ends before the
+// batch does (an empty b included), with ErrCorrupt if no batch starts so, and with ErrLegacy if the whole
+// first entry is there but has an old format. Only sizes and format are checked, not the checksum.
 func Split(b []byte) (first Batch, rest []byte, err error) {
 	size, magic, err := EntrySize(b)
 	switch {
@@ -51,9 +53,10 @@ func Split(b []byte) (first Batch, rest []byte, err error) {
 	return Batch(b[:size:size]), b[size:], nil
 }
 
-// SplitProduced takes the one batch out of the records of a Produce request of the given version, as Kafka does: none,
-// more than one or an old format is INVALID_RECORD, zstd before version 7 UNSUPPORTED_COMPRESSION_TYPE (KIP-110). Bytes
-// behind the batch that are no whole batch are dropped. Validate follows.
+// SplitProduced takes the one batch out of the records of a Produce request of the given version, as Kafka
+// does: none, more than one or an old format is INVALID_RECORD, zstd before version 7
+// UNSUPPORTED_COMPRESSION_TYPE (KIP-110). Bytes behind the batch that are no whole batch are dropped.
+// Validate follows.
 func SplitProduced(b []byte, version int16) (Batch, error) {
 	first, rest, err := Split(b)
 	if err != nil {
@@ -84,8 +87,8 @@ func checkZstdVersion(b Batch, version int16) error {
 	return nil
 }
 
-// CheckCRC checks the checksum (CRC-32C from the attributes to the end) and that the batch is whole. It fails with
-// ErrCorrupt.
+// CheckCRC checks the checksum (CRC-32C from the attributes to the end) and that the batch is whole. It fails
+// with ErrCorrupt.
 func (b Batch) CheckCRC() error {
 	if len(b) < HeaderSize || b.Size() != len(b) || b.CRC() != b.computeCRC() {
 		return ErrCorrupt

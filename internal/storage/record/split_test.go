@@ -79,8 +79,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// The codes are those of a real Kafka 4.4 broker for the same bytes in a Produce request, but for "too short for a
-// header", to which it answers UNKNOWN_SERVER_ERROR.
+// The codes are those of a real Kafka 4.4 broker for the same bytes in a Produce request, but for "too short
+// for a header", to which it answers UNKNOWN_SERVER_ERROR.
 func TestSplitProduced(t *testing.T) {
 	ok := newSpec("a", "b").batch()
 	v0, _ := legacyEntries()

@@ -9,7 +9,8 @@ import (
 	"moldau/internal/kafka"
 )
 
-// KeepCodec as a target means that a batch stays compressed, or not, as the producer sent it (compression.type=producer).
+// KeepCodec as a target means that a batch stays compressed, or not, as the producer sent it
+// (compression.type=producer).
 const KeepCodec Codec = -1
 
 // Checks is what a topic and a request ask of a batch that a producer sends.
@@ -17,7 +18,7 @@ type Checks struct {
 	Partition      kafka.TopicPartition // for messages to the client
 	ProduceVersion int16                // of the request; 0: not from a Produce request
 
-	MaxBatchBytes    int   // max.message.bytes, for the batch as it came and again if it was recompressed; 0: no limit
+	MaxBatchBytes    int   // max.message.bytes, for the batch as it came and as it is stored; 0: no limit
 	MaxSegmentBytes  int   // segment.bytes: a batch must fit into one segment; 0: no limit
 	MaxExpandedBytes int64 // as in Limits
 
@@ -30,7 +31,7 @@ type Checks struct {
 	BeforeMaxMs   int64 // message.timestamp.before.max.ms; math.MaxInt64: no limit
 	AfterMaxMs    int64 // message.timestamp.after.max.ms
 
-	TargetCodec Codec // compression.type; the zero value asks for uncompressed batches, KeepCodec for the producer's
+	TargetCodec Codec // compression.type; the zero value is uncompressed, KeepCodec the producer's own
 	Level       int   // compression.<codec>.level for TargetCodec; 0: the codec's default
 }
 
@@ -59,15 +60,15 @@ func (e RecordError) String() string {
 	return fmt.Sprintf("RecordError(batchIndex=%d, message='%s')", e.Index, e.Message)
 }
 
-// Validate checks a producer's batch and makes it what the log stores, but for base offset and leader epoch. It may
-// rewrite b's header in place (a wrong max timestamp, LogAppendTime) and answers a new batch if the codec changes. Every
-// record is looked at, in compressed batches too, in a stream of bounded memory. An uncompressed batch costs one pass
-// for the checksum and one over the records, and no allocation.
+// Validate checks a producer's batch and makes it what the log stores, but for base offset and leader epoch.
+// It may rewrite b's header in place (a wrong max timestamp, LogAppendTime) and answers a new batch if the
+// codec changes. Every record is looked at, in compressed batches too, in a stream of bounded memory. An
+// uncompressed batch costs one pass for the checksum and one over the records, and no allocation.
 //
-// Errors carry Kafka's codes, found with kafka.CodeOf; kafka.MessageOf is empty where Kafka sends no message. Where Kafka
-// answers UNKNOWN_SERVER_ERROR to what is only broken input (unknown codec, bytes that do not decompress), the answer
-// here is INVALID_RECORD, which producers do not retry either. Stricter than Kafka: record offsets must be dense, and
-// a producer needs an epoch.
+// Errors carry Kafka's codes, found with kafka.CodeOf; kafka.MessageOf is empty where Kafka sends no message.
+// Where Kafka answers UNKNOWN_SERVER_ERROR to what is only broken input (unknown codec, bytes that do not
+// decompress), the answer here is INVALID_RECORD, which producers do not retry either. Stricter than Kafka:
+// record offsets must be dense, and a producer needs an epoch.
 func (b Batch) Validate(c Checks) (Checked, error) {
 	in := inspection{batch: b, checks: c, max: NoTimestamp}
 	if err := b.checkHeader(&in.checks); err != nil {
@@ -99,7 +100,8 @@ func (b Batch) Validate(c Checks) (Checked, error) {
 	return checked, nil
 }
 
-// checkHeader looks at all that the header tells, in Kafka's order, which decides the code when several things are wrong.
+// checkHeader looks at all that the header tells, in Kafka's order, which decides the code when several
+// things are wrong.
 func (b Batch) checkHeader(c *Checks) error {
 	switch {
 	case len(b) < HeaderSize || b.Size() != len(b):
@@ -135,8 +137,8 @@ func (b Batch) checkHeader(c *Checks) error {
 	return b.checkProducer()
 }
 
-// checkProducer wants a producer id to come with all that belongs to it. Without an id the epoch and the sequence mean
-// nothing: some clients fill them with zeros.
+// checkProducer wants a producer id to come with all that belongs to it. Without an id the epoch and the
+// sequence mean nothing: some clients fill them with zeros.
 func (b Batch) checkProducer() error {
 	switch {
 	case !b.HasProducer():
@@ -284,8 +286,8 @@ func (in *inspection) walk(w *walker) error {
 	return w.end()
 }
 
-// checkTime holds a record's time against the topic's bounds. A batch that claims the broker's timestamp type is judged
-// by the time it claims as well, and refused where that claim could be believed, as Kafka does.
+// checkTime holds a record's time against the topic's bounds. A batch that claims the broker's timestamp type
+// is judged by the time it claims as well, and refused where that claim could be believed, as Kafka does.
 func (in *inspection) checkTime(i int32, ts int64, r *raw) {
 	if !in.hasClaimed {
 		if !in.checks.LogAppendTime && ts != NoTimestamp && (ts < in.earliest || ts > in.latest) {
@@ -295,8 +297,8 @@ func (in *inspection) checkTime(i int32, ts int64, r *raw) {
 	}
 	if in.checks.LogAppendTime || in.claimed == NoTimestamp {
 		in.time = true
-		in.refuse(i, fmt.Sprintf("Invalid timestamp type in message DefaultRecord(offset=%d, timestamp=%d, key=%d bytes, "+
-			"value=%d bytes). Producer should not set timestamp type to LogAppendTime.",
+		in.refuse(i, fmt.Sprintf("Invalid timestamp type in message DefaultRecord(offset=%d, timestamp=%d, "+
+			"key=%d bytes, value=%d bytes). Producer should not set timestamp type to LogAppendTime.",
 			i, in.claimed, max(r.keySize, 0), max(r.valueSize, 0)))
 		return
 	}
@@ -310,8 +312,8 @@ func (in *inspection) checkTime(i int32, ts int64, r *raw) {
 
 func (in *inspection) refuseTime(i int32, ts int64) {
 	in.time = true
-	in.refuse(i, fmt.Sprintf("Timestamp %d of message with offset %d is out of range. The timestamp should be within "+
-		"[%d, %d]", ts, i, in.earliest, in.latest))
+	in.refuse(i, fmt.Sprintf("Timestamp %d of message with offset %d is out of range. "+
+		"The timestamp should be within [%d, %d]", ts, i, in.earliest, in.latest))
 }
 
 func (in *inspection) refuse(i int32, message string) {
@@ -327,12 +329,13 @@ func (in *inspection) refusal() error {
 	case in.failed == 0:
 		return nil
 	case in.time:
-		return kafka.Errorf(kafka.InvalidTimestamp, "One or more records have been rejected due to invalid timestamp")
+		return kafka.Errorf(kafka.InvalidTimestamp,
+			"One or more records have been rejected due to invalid timestamp")
 	}
 	var first []string
 	for _, e := range in.errors[:min(len(in.errors), 3)] {
 		first = append(first, e.String())
 	}
-	return kafka.Errorf(kafka.InvalidRecord, "One or more records have been rejected due to %d record errors in total, "+
-		"and only showing the first three errors at most: [%s]", in.failed, strings.Join(first, ", "))
+	return kafka.Errorf(kafka.InvalidRecord, "One or more records have been rejected due to %d record errors "+
+		"in total, and only showing the first three errors at most: [%s]", in.failed, strings.Join(first, ", "))
 }

@@ -16,8 +16,8 @@ import (
 
 const hour = int64(time.Hour / time.Millisecond)
 
-// The codes, here and in TestValidateRecords, are those of Apache Kafka 4.4 for the same batch, unless the row says
-// how this broker differs on purpose.
+// The codes, here and in TestValidateRecords, are those of Apache Kafka 4.4 for the same batch, unless the
+// row says how this broker differs on purpose.
 func TestValidateHeader(t *testing.T) {
 	for _, c := range []struct {
 		name   string

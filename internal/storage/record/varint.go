@@ -5,16 +5,17 @@ import (
 	"math/bits"
 )
 
-// Varints are those of protocol buffers, signed ones zigzag coded. Encodings longer than needed are read (Kafka reads
-// them), but not those that run past the type's length or lose bits, which clients disagree about.
+// Varints are those of protocol buffers, signed ones zigzag coded. Encodings longer than needed are read
+// (Kafka reads them), but not those that run past the type's length or lose bits, which clients disagree
+// about.
 
 const (
 	maxVarintLen32 = 5
 	maxVarintLen64 = binary.MaxVarintLen64
 )
 
-// uvarint32 decodes an unsigned varint of at most 32 bits. n is the number of bytes read; 0 if b is too short, negative
-// if the encoding is too long.
+// uvarint32 decodes an unsigned varint of at most 32 bits. n is the number of bytes read; 0 if b is too
+// short, negative if the encoding is too long.
 func uvarint32(b []byte) (v uint32, n int) {
 	for i, c := range b[:min(len(b), maxVarintLen32)] {
 		if c < 0x80 {
@@ -39,8 +40,9 @@ func varintSize(v int64) int {
 	return (bits.Len64(uint64(v)<<1^uint64(v>>63)|1) + 6) / 7
 }
 
-// varint32At decodes a signed varint at b[i:] and returns where it ends; -1 if there is none. A negative i gives -1
-// again, so that a caller can decode several and look once. Most varints of a record have one or two bytes.
+// varint32At decodes a signed varint at b[i:] and returns where it ends; -1 if there is none. A negative i
+// gives -1 again, so that a caller can decode several and look once. Most varints of a record have one or two
+// bytes.
 func varint32At(b []byte, i int) (int32, int) {
 	if uint(i) < uint(len(b)) {
 		v := uint32(b[i])

@@ -9,9 +9,10 @@ import (
 // windowSize is how much of a decompressed stream is held at once, in bytes.
 const windowSize = 64 << 10
 
-// walker passes over the records of one batch, checking their structure. The bytes are either all there (src is nil)
-// or come through a window from a decompressor; then a record larger than the window is skipped piecewise unless hold
-// is set. The first error sticks and empties the walker, so that callers need to look only once per record.
+// walker passes over the records of one batch, checking their structure. The bytes are either all there (src
+// is nil) or come through a window from a decompressor; then a record larger than the window is skipped
+// piecewise unless hold is set. The first error sticks and empties the walker, so that callers need to look
+// only once per record.
 type walker struct {
 	buf   []byte    // what is at hand; buf[pos:] is not yet consumed
 	pos   int       // bytes of buf consumed
@@ -190,8 +191,8 @@ func (w *walker) want(n int) {
 	}
 }
 
-// gather makes the next n bytes contiguous. The window grows with what the stream really gives, never with what a
-// length claims.
+// gather makes the next n bytes contiguous. The window grows with what the stream really gives, never with
+// what a length claims.
 func (w *walker) gather(n int) {
 	for len(w.buf)-w.pos < n && w.src != nil {
 		if w.pos == 0 && len(w.buf) == cap(w.buf) {

@@ -58,8 +58,8 @@ func TestVarint(t *testing.T) {
 	}
 }
 
-// structure lists record sections with the number of records they hold and whether they are sound. Verdicts are those
-// of a real broker, except where noted in TestValidateRecords.
+// structure lists record sections with the number of records they hold and whether they are sound. Verdicts
+// are those of a real broker, except where noted in TestValidateRecords.
 func structure() []struct {
 	name    string
 	count   int32
@@ -119,7 +119,8 @@ func TestRecordsStructure(t *testing.T) {
 	}
 }
 
-// The verdict on records must not depend on how their bytes come: whole, or through a window of any size, held or not.
+// The verdict on records must not depend on how their bytes come: whole, or through a window of any size,
+// held or not.
 func TestWalkStreamed(t *testing.T) {
 	big := newSpec("a", strings.Repeat("b", 3000), "c")
 	big.keys[2] = bytes.Repeat([]byte("k"), 5000)
@@ -181,7 +182,8 @@ func TestRecordsValues(t *testing.T) {
 	}
 	for i, w := range want {
 		g := got[i]
-		if g.Offset != w.Offset || g.Timestamp != w.Timestamp || !bytes.Equal(g.Key, w.Key) || (g.Key == nil) != (w.Key == nil) ||
+		if g.Offset != w.Offset || g.Timestamp != w.Timestamp || !bytes.Equal(g.Key, w.Key) ||
+			(g.Key == nil) != (w.Key == nil) ||
 			!bytes.Equal(g.Value, w.Value) || (g.Value == nil) != (w.Value == nil) {
 			t.Errorf("record %d is %+v, want %+v", i, g, w)
 		}

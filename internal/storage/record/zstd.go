@@ -16,9 +16,9 @@ const (
 
 	// zstdWholeBytes: what surely expands to no more than this is decoded in one go, without a window.
 	zstdWholeBytes = 2 << 20
-	// zstdMaxWindow is the largest window for which a stream's decoder may allocate, and the most that is decoded
-	// in one go. Levels up to 19 use at most 8 MiB. The highest levels claim windows up to 128 MiB however little
-	// they hold; such input is decoded in one go if it is small, and refused if not.
+	// zstdMaxWindow is the largest window for which a stream's decoder may allocate, and the most that is
+	// decoded in one go. Levels up to 19 use at most 8 MiB. The highest levels claim windows up to 128 MiB
+	// however little they hold; such input is decoded in one go if it is small, and refused if not.
 	zstdMaxWindow = 8 << 20
 	// zstdDecoderWindow is what the decoder itself lets pass: our own bounds are checked before.
 	zstdDecoderWindow = 128 << 20
@@ -85,8 +85,8 @@ func (u *unzstd) whole(src []byte, limit int64) (expansion, error) {
 	return expansion{whole: out, done: s.release}, nil
 }
 
-// scanZstd reads the headers of all frames and blocks. It returns the largest window that a frame asks for and the most
-// bytes that all of it can decode to.
+// scanZstd reads the headers of all frames and blocks. It returns the largest window that a frame asks for
+// and the most bytes that all of it can decode to.
 func scanZstd(src []byte) (window, bound uint64, err error) {
 	for len(src) > 0 {
 		if len(src) < 8 {
