@@ -24,9 +24,12 @@ type fetchHandler struct {
 }
 
 func (b *Broker) fetchRow() server.API {
-	h := &fetchHandler{b: b, maxBytes: b.Config.Int("fetch.max.bytes")}
-	h.sessions = newFetchSessions(b)
-	return server.API{Key: int16(kmsg.Fetch), Min: 4, Max: 18, Listener: server.BrokerListener, Handle: h.handle}
+	return server.API{Key: int16(kmsg.Fetch), Min: 4, Max: 18, Listener: server.BrokerListener,
+		Handle: newFetchHandler(b).handle}
+}
+
+func newFetchHandler(b *Broker) *fetchHandler {
+	return &fetchHandler{b: b, sessions: newFetchSessions(b), maxBytes: b.Config.Int("fetch.max.bytes")}
 }
 
 // fetchOp is one Fetch request on its way.
@@ -42,8 +45,12 @@ type fetchOp struct {
 	minBytes      int
 	maxBytes      int
 
-	set       *fetchSet
-	sessionID int32 // of the answer
+	set *fetchSet
+	// full says that the answer lists every partition, not only those of which there is something new.
+	full      bool
+	session   *fetchSession // nil without one
+	sessionID int32         // of the answer
+	epoch     int32         // of the session while this is its latest request
 
 	wait fetchWait
 }

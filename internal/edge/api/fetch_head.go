@@ -94,7 +94,7 @@ func (r *fetchReply) cut() {
 		if p.Size() == 0 {
 			continue
 		}
-		r.segments = append(r.segments, server.Segment{Bytes: r.head[at:r.cuts[next]], Extents: p})
+		r.segments = append(r.segments, server.Segment{Bytes: r.head[at:r.cuts[next]], Extents: &p.Extents})
 		at = r.cuts[next]
 		next++
 	}

@@ -8,10 +8,9 @@ import (
 	"moldau/internal/edge/server"
 	"moldau/internal/kafka"
 	"moldau/internal/storage/record"
-	"moldau/internal/storage/vfs"
 )
 
-// fetchResult is the answer for one partition. It is its own server.Extents.
+// fetchResult is the answer for one partition.
 type fetchResult struct {
 	replica.ReadResult
 	entry *fetchEntry
@@ -26,21 +25,18 @@ type fetchResult struct {
 // Size is the length of the records.
 func (r *fetchResult) Size() int { return r.Extents.Size() }
 
-// Parts implements server.Extents.
-func (r *fetchResult) Parts(yield func(f vfs.File, pos int64, n int) bool) {
-	for f, at := range r.Extents.Parts() {
-		if !yield(f, at.Pos, at.Len) {
-			return
-		}
-	}
-}
-
 // collect looks at the partitions and makes the answer, if it is final, if there is enough, or if something is wrong. The
 // caller holds the set's session lock, and runs the set's effects afterwards.
 func (op *fetchOp) collect(final bool) (server.Reply, bool) {
 	s, image := op.set, op.h.b.Image()
+	if op.session != nil && op.session.epoch != op.epoch {
+		return op.topLevel(kafka.InvalidFetchSessionEpoch), true // a later request of the session has come
+	}
+	entries := s.take()
+	if op.full {
+		entries = s.entries
+	}
 	reply := op.h.replies.get()
-	entries := s.all()
 	bytes, urgent := 0, false
 	for _, e := range entries {
 		reply.results = append(reply.results, fetchResult{entry: e})
@@ -50,7 +46,7 @@ func (op *fetchOp) collect(final bool) (server.Reply, bool) {
 		urgent = urgent || r.urgent()
 	}
 	done := final || urgent || bytes >= op.minBytes
-	if s.incremental {
+	if s.kept() {
 		op.keep(reply, done)
 	}
 	if !done {
@@ -76,7 +72,7 @@ func (op *fetchOp) look(image *metadata.Image, r *fetchResult, room int, whole b
 		r.code, r.unread = kafka.CodeOf(err), err != kafka.NotLeaderOrFollower
 		return
 	}
-	if op.set.incremental {
+	if op.set.kept() {
 		op.set.watch(e, part) // before it is read: what moves from here on is not missed
 	}
 	if op.replica != kafka.NoNode && !hasReplica(image, part, op.replica) {
@@ -137,8 +133,8 @@ func (op *fetchOp) progress(image *metadata.Image, part *replica.Partition, e *f
 	op.set.effects = append(op.set.effects, effects)
 }
 
-// keep decides what of a session stays on the ready list, and, when the answer goes out, cuts it down to what changed
-// (KIP-227). Partitions that gave records go to the end, so that all get their turn.
+// keep decides what of a session stays on the ready list, and, when the answer goes out, notes what it tells and cuts an
+// incremental one down to what changed (KIP-227). Partitions that gave records go to the end, so that all get their turn.
 func (op *fetchOp) keep(reply *fetchReply, done bool) {
 	var first, last []*fetchEntry
 	told := reply.results[:0]
@@ -159,9 +155,9 @@ func (op *fetchOp) keep(reply *fetchReply, done bool) {
 			if r.code != 0 {
 				e.sentHighWatermark = kafka.NoOffset // so that it is told again when the error is gone
 			}
+		}
+		if done && (changed || op.full) {
 			told = append(told, *r)
-		} else if !done {
-			r.Extents.Release()
 		}
 	}
 	if done {
@@ -190,7 +186,7 @@ func (op *fetchOp) enough() bool {
 			}
 		}
 		bytes += n
-		if s.incremental || n > 0 {
+		if n > 0 || !op.full {
 			rest = append(rest, e)
 		}
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -42,17 +43,38 @@ type fetchKey struct {
 type fetchSet struct {
 	session sync.Mutex
 	byID    bool // partitions are named by topic id (KIP-516)
-	// incremental says that answers tell only what changed, so that entries with nothing to say leave the ready list.
-	incremental bool
-	entries     []*fetchEntry            // of a set without a session, in the order of the request
-	byKey       map[fetchKey]*fetchEntry // of a session
-	effects     []replica.Effects        // of followers' progress, to be run without any lock
+	// entries are those of a full request, in its order; a session has them only until its next request.
+	entries []*fetchEntry
+	byKey   map[fetchKey]*fetchEntry // nil without a session
+	closed  bool                     // the session is over: nothing is registered any more
+	effects []replica.Effects        // of followers' progress, to be run without any lock
 
 	watcher replica.Watcher
 	mu      sync.Mutex
 	ready   []*fetchEntry // in the order in which they are to be looked at
 	moving  map[*replica.Partition]*fetchEntry
 	parked  *fetchOp // waits for one of the entries to move
+}
+
+// kept says that the set belongs to a session: it is registered with its partitions for good, and its ready list holds
+// whatever could have something to tell.
+func (s *fetchSet) kept() bool { return s.byKey != nil }
+
+// keep makes the set a session's.
+func (s *fetchSet) keep() {
+	s.session.Lock()
+	defer s.session.Unlock()
+	s.byKey = make(map[fetchKey]*fetchEntry, len(s.entries))
+	for _, e := range s.entries {
+		s.byKey[s.key(e)] = e
+	}
+}
+
+func (s *fetchSet) key(e *fetchEntry) fetchKey {
+	if s.byID {
+		return fetchKey{id: e.id, partition: e.partition}
+	}
+	return fetchKey{topic: e.topic, partition: e.partition}
 }
 
 func newFetchSet(byID, replica bool) *fetchSet {
@@ -92,7 +114,7 @@ func (s *fetchSet) take() []*fetchEntry {
 	for _, e := range out {
 		e.ready = false
 	}
-	return out
+	return slices.DeleteFunc(out, func(e *fetchEntry) bool { return e.gone })
 }
 
 // putBack returns entries to the ready list: first before what moved meanwhile, last after it.
@@ -114,17 +136,16 @@ func (s *fetchSet) putBack(first, last []*fetchEntry) {
 // idle says that there is nothing to wait for.
 func (s *fetchSet) idle() bool { return len(s.entries) == 0 && len(s.byKey) == 0 }
 
-// all lists every entry that must be looked at for an answer: of an incremental set those that could have something.
-func (s *fetchSet) all() []*fetchEntry {
-	if s.incremental {
-		return s.take()
-	}
-	return s.entries
+// parkedOp is the fetch that waits in this set.
+func (s *fetchSet) parkedOp() *fetchOp {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.parked
 }
 
 // watch registers an entry with the partition it reads, if it is not yet.
 func (s *fetchSet) watch(e *fetchEntry, p *replica.Partition) {
-	if e.watched == p {
+	if e.watched == p || s.closed || e.gone {
 		return
 	}
 	s.unwatch(e)
@@ -155,13 +176,48 @@ func (s *fetchSet) unwatch(e *fetchEntry) {
 
 // close takes all registrations back. The caller holds s.session.
 func (s *fetchSet) close() {
+	s.closed = true
 	for _, e := range s.entries {
 		s.unwatch(e)
 	}
 	for _, e := range s.byKey { // the order does not show
-		e.gone = true
 		s.unwatch(e)
 	}
+}
+
+// update takes over what a session's request says: partitions that are new or read from elsewhere, then those to forget.
+// The caller holds s.session.
+func (s *fetchSet) update(image *metadata.Image, req *kmsg.FetchRequest) {
+	var changed []*fetchEntry
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			key := keyOf(req.Version, t.Topic, t.TopicID, p.Partition)
+			e := s.byKey[key]
+			if e == nil {
+				e = newEntry(fetchTopicName(image, req.Version, t), t, p)
+				s.byKey[s.key(e)] = e
+			} else {
+				e.update(p)
+			}
+			changed = append(changed, e)
+		}
+	}
+	for i := range req.ForgottenTopics {
+		t := &req.ForgottenTopics[i]
+		for _, partition := range t.Partitions {
+			key := keyOf(req.Version, t.Topic, t.TopicID, partition)
+			if e := s.byKey[key]; e != nil {
+				delete(s.byKey, key)
+				s.unwatch(e)
+				s.mu.Lock()
+				e.gone = true
+				s.mu.Unlock()
+			}
+		}
+	}
+	s.putBack(nil, changed)
 }
 
 // runEffects runs what followers' progress entails. The caller holds no lock.

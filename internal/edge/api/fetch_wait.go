@@ -42,6 +42,9 @@ func (s *fetchSet) join(op *fetchOp) {
 	defer s.session.Unlock()
 	s.mu.Lock()
 	s.parked = op
+	if s.closed { // its session ended just now, and nobody would wake it
+		op.wait.final.Store(true)
+	}
 	for _, e := range s.entries {
 		s.push(e)
 	}
@@ -102,10 +105,9 @@ func (op *fetchOp) step() bool {
 // detach lets go of the registrations of a set without a session.
 func (op *fetchOp) detach() {
 	s := op.set
-	if s.byKey != nil {
-		return
-	}
 	s.session.Lock()
-	s.close()
-	s.session.Unlock()
+	defer s.session.Unlock()
+	if !s.kept() {
+		s.close()
+	}
 }

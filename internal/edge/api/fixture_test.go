@@ -1,10 +1,8 @@
 package api
 
 import (
-	"context"
 	"io"
 	"log/slog"
-	"math"
 	"net"
 	"slices"
 	"sync"
@@ -158,6 +156,12 @@ func (f *fixture) createAs(name string, id kafka.UUID, partitions int32, setting
 			ISR: []kafka.NodeID{1}, Leader: 1, Directories: []kafka.UUID{kafka.DirectoryUnassigned}})
 	}
 	f.apply(rs...)
+}
+
+// remove deletes a topic.
+func (f *fixture) remove(id kafka.UUID) {
+	f.t.Helper()
+	f.apply(&metadata.RemoveTopicRecord{TopicID: id})
 }
 
 // createElsewhere makes a topic that node 2 leads.
@@ -387,15 +391,14 @@ func wireOf(t testing.TB, version int16, r server.Reply) []byte {
 			continue
 		}
 		left := s.Extents.Size()
-		s.Extents.Parts(func(file vfs.File, pos int64, n int) bool {
-			b := make([]byte, n)
-			if got, err := file.ReadAt(b, pos); got != n {
-				t.Fatalf("read %d of %d bytes: %v", got, n, err)
+		for file, r := range s.Extents.Parts() {
+			b := make([]byte, r.Len)
+			if got, err := file.ReadAt(b, r.Pos); got != r.Len {
+				t.Fatalf("read %d of %d bytes: %v", got, r.Len, err)
 			}
-			left -= n
+			left -= r.Len
 			out = append(out, b...)
-			return true
-		})
+		}
 		if left != 0 {
 			t.Fatalf("extents differ from their size by %d", left)
 		}
@@ -488,8 +491,3 @@ func valuesIn(t testing.TB, b []byte) []string {
 	}
 	return out
 }
-
-var (
-	_ = context.Background
-	_ = math.MaxInt64
-)
