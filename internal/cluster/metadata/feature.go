@@ -19,21 +19,23 @@ const (
 	StreamsVersionFeature     = "streams.version"
 )
 
-// The levels of metadata.version that this package knows, and those at which something changes that the records or
-// the code ask for.
+// The range of metadata.version that this package knows.
 const (
 	MinMetadataVersion    int16 = 7
 	LatestMetadataVersion int16 = 33
+)
 
-	mvZkMigration          int16 = 8
-	MVScram                int16 = 11
-	MVTransactions         int16 = 13
+// The levels of metadata.version at which records, fields or values become possible.
+const (
+	mvZkMigration          int16 = 8  // RegisterBroker version 2
+	MVScram                int16 = 11 // SCRAM credentials
+	MVTransactions         int16 = 13 // metadata transactions (KIP-866)
 	MVDelegationTokens     int16 = 14
-	MVControllers          int16 = 15
-	MVDirectories          int16 = 17
-	MVElr                  int16 = 23
-	MVCordonedLogDirs      int16 = 30
-	MVCidrACLHosts         int16 = 32
+	MVControllers          int16 = 15 // registration of controllers (KIP-919)
+	MVDirectories          int16 = 17 // log directories of replicas and brokers (KIP-858)
+	MVElr                  int16 = 23 // eligible leader replicas (KIP-966)
+	MVCordonedLogDirs      int16 = 30 // KIP-1066
+	MVCidrACLHosts         int16 = 32 // address ranges as hosts of ACLs
 	MVUnregisterController int16 = 33
 )
 
