@@ -112,7 +112,7 @@ func (t *turn) directoryChanges(id kafka.NodeID, r *kmsg.BrokerHeartbeatRequest)
 	}
 	if t.mv >= metadata.MVCordonedLogDirs && r.CordonedLogDirs != nil {
 		cordoned := uuids(r.CordonedLogDirs)
-		if !slices.Equal(cordoned, b.Cordoned) {
+		if b.Cordoned == nil || !slices.Equal(cordoned, b.Cordoned) {
 			if cordoned == nil {
 				cordoned = []kafka.UUID{}
 			}

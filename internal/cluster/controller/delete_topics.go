@@ -18,7 +18,7 @@ func (t *turn) deleteTopics(r *kmsg.DeleteTopicsRequest) Result {
 			wanted = append(wanted, x)
 		}
 	}
-	d := &topicDeleter{turn: t, reply: kmsg.NewPtrDeleteTopicsResponse(), deleted: map[kafka.UUID]bool{}}
+	d := &topicDeleter{turn: t, reply: kmsg.NewPtrDeleteTopicsResponse(), named: map[kafka.UUID]int{}}
 	if !t.Settings.DeleteTopics {
 		err := kafka.Errorf(kafka.TopicDeletionDisabled, "delete.topic.enable is false")
 		if r.Version < 3 {
@@ -29,9 +29,7 @@ func (t *turn) deleteTopics(r *kmsg.DeleteTopicsRequest) Result {
 		}
 		return Result{Reply: d.reply}
 	}
-	for _, w := range d.wellFormed(wanted) {
-		d.remove(w)
-	}
+	d.run(d.wellFormed(wanted))
 	return Result{Records: d.records, Atomic: true, Reply: d.reply}
 }
 
@@ -40,7 +38,7 @@ type topicDeleter struct {
 	*turn
 	reply   *kmsg.DeleteTopicsResponse
 	records []metadata.Record
-	deleted map[kafka.UUID]bool
+	named   map[kafka.UUID]int // how often a topic is asked for
 }
 
 func (d *topicDeleter) answer(name *string, id kafka.UUID, err error) {
@@ -85,23 +83,31 @@ func (d *topicDeleter) wellFormed(wanted []kmsg.DeleteTopicsRequestTopic) []kmsg
 	return good
 }
 
-func (d *topicDeleter) remove(w kmsg.DeleteTopicsRequestTopic) {
-	var topic *metadata.Topic
-	var ok bool
-	if w.Topic != nil {
-		if topic, ok = d.Image.Topic(*w.Topic); !ok {
-			d.answer(w.Topic, kafka.UUID{}, kafka.Errorf(kafka.UnknownTopicOrPartition, "there is no topic %q", *w.Topic))
-			return
+// run deletes what is there. A topic that is given by name and by id stays and is answered once, as in Kafka.
+func (d *topicDeleter) run(wanted []kmsg.DeleteTopicsRequestTopic) {
+	topics := make([]*metadata.Topic, len(wanted))
+	for i, w := range wanted {
+		var ok bool
+		if w.Topic != nil {
+			topics[i], ok = d.Image.Topic(*w.Topic)
+		} else {
+			topics[i], ok = d.Image.TopicByID(w.TopicID)
 		}
-	} else if topic, ok = d.Image.TopicByID(w.TopicID); !ok {
-		d.answer(nil, w.TopicID, kafka.Errorf(kafka.UnknownTopicID, "there is no topic with id %s", kafka.UUID(w.TopicID)))
-		return
+		if ok {
+			d.named[topics[i].ID]++
+		}
 	}
-	if d.deleted[topic.ID] {
-		d.answer(w.Topic, w.TopicID, kafka.Errorf(kafka.InvalidRequest, "the topic is given by name and by id"))
-		return
+	for i, w := range wanted {
+		switch topic := topics[i]; {
+		case topic == nil && w.Topic != nil:
+			d.answer(w.Topic, kafka.UUID{}, kafka.Errorf(kafka.UnknownTopicOrPartition, "there is no topic %q", *w.Topic))
+		case topic == nil:
+			d.answer(nil, w.TopicID, kafka.Errorf(kafka.UnknownTopicID, "there is no topic with id %s", kafka.UUID(w.TopicID)))
+		case d.named[topic.ID] == 1:
+			d.records = append(d.records, &metadata.RemoveTopicRecord{TopicID: topic.ID})
+			d.answer(&topic.Name, topic.ID, nil)
+		case w.Topic != nil:
+			d.answer(w.Topic, topic.ID, kafka.Errorf(kafka.InvalidRequest, "the topic is given by name and by id"))
+		}
 	}
-	d.deleted[topic.ID] = true
-	d.records = append(d.records, &metadata.RemoveTopicRecord{TopicID: topic.ID})
-	d.answer(&topic.Name, topic.ID, nil)
 }

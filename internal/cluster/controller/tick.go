@@ -47,6 +47,9 @@ func due(now time.Time, next *time.Time, interval time.Duration) bool {
 // NextTick is when Tick is due next; the zero time for never.
 func (l *Liveness) NextTick(now time.Time, s State) time.Time {
 	var first time.Time
+	if s.Image.MetadataVersion() == 0 {
+		return first // not founded yet
+	}
 	for _, x := range [...]struct {
 		next     time.Time
 		interval time.Duration
