@@ -9,8 +9,8 @@ import (
 	"moldau/internal/promise"
 )
 
-// VersionInfo is what ApiVersions tells beside the table. Any of its functions may be nil; they are called for each
-// request and must not block.
+// VersionInfo is what ApiVersions tells beside the table. Any of its functions may be nil; they are called
+// for each request and must not block.
 type VersionInfo struct {
 	// Features gives the supported and finalized features of the moment.
 	Features func() Features
@@ -79,7 +79,8 @@ func (v VersionInfo) answer(t *Table, c *Call, r *kmsg.ApiVersionsRequest) *kmsg
 	return resp
 }
 
-// routing checks whom the client believes to talk to (KIP-1242). It names both the cluster and the node, or neither.
+// routing checks whom the client believes to talk to (KIP-1242). It names both the cluster and the node, or
+// neither.
 func (v VersionInfo) routing(r *kmsg.ApiVersionsRequest) kafka.Code {
 	unnamed := kafka.NodeID(r.NodeID) == kafka.NoNode
 	switch {
@@ -87,14 +88,16 @@ func (v VersionInfo) routing(r *kmsg.ApiVersionsRequest) kafka.Code {
 		return kafka.InvalidRequest
 	case unnamed:
 		return kafka.None
-	case v.ClusterID != nil && *r.ClusterID != v.ClusterID(), v.NodeID != nil && kafka.NodeID(r.NodeID) != v.NodeID():
+	case v.ClusterID != nil && *r.ClusterID != v.ClusterID():
+		return kafka.RebootstrapRequired
+	case v.NodeID != nil && kafka.NodeID(r.NodeID) != v.NodeID():
 		return kafka.RebootstrapRequired
 	}
 	return kafka.None
 }
 
-// addFeatures lists the features. Up to version 3 a supported range that starts at 0 is left out: older clients refuse
-// it (KAFKA-17011).
+// addFeatures lists the features. Up to version 3 a supported range that starts at 0 is left out: older
+// clients refuse it (KAFKA-17011).
 func addFeatures(resp *kmsg.ApiVersionsResponse, f Features, version int16) {
 	resp.FinalizedFeaturesEpoch = f.Epoch
 	for _, s := range f.Supported {
@@ -112,8 +115,8 @@ func addFeatures(resp *kmsg.ApiVersionsResponse, f Features, version int16) {
 	}
 }
 
-// unsupportedVersions answers an ApiVersions request of a version we do not know: encoded as version 0, with the
-// range of ApiVersions alone, so that the client can choose again (KIP-511).
+// unsupportedVersions answers an ApiVersions request of a version we do not know: encoded as version 0, with
+// the range of ApiVersions alone, so that the client can choose again (KIP-511).
 func unsupportedVersions() *kmsg.ApiVersionsResponse {
 	resp := kmsg.NewPtrApiVersionsResponse()
 	resp.ErrorCode = int16(kafka.UnsupportedVersion)
@@ -123,8 +126,8 @@ func unsupportedVersions() *kmsg.ApiVersionsResponse {
 	return resp
 }
 
-// softwareNameOK checks a client's name or version against Kafka's pattern: letters and digits, with '-' and '.'
-// inside.
+// softwareNameOK checks a client's name or version against Kafka's pattern: letters and digits, with '-' and
+// '.' inside.
 func softwareNameOK(s string) bool {
 	if s == "" {
 		return false

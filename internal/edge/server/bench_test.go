@@ -11,8 +11,8 @@ import (
 	"moldau/internal/promise"
 )
 
-// pump sends a frame b.N times with a window of requests in flight and reads the replies, which must all be of the
-// same length.
+// pump sends a frame b.N times with a window of requests in flight and reads the replies, which must all be
+// of the same length.
 func pump(b *testing.B, c *client, r kmsg.Request, window int) {
 	frame := c.frame(r)
 	if _, err := c.Write(frame); err != nil {

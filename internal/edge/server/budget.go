@@ -18,15 +18,16 @@ type BudgetOptions struct {
 	SmallFrameBytes int
 }
 
-// Budget bounds the memory that requests hold, over all connections of a process. A connection that asks for more than
-// is left waits, and only its own reading stops.
+// Budget bounds the memory that requests hold, over all connections of a process. A connection that asks for
+// more than is left waits, and only its own reading stops.
 //
-// There are three pools, so that bulk work cannot starve what it waits for: an acks=all produce is answered only after
-// other nodes' Fetch requests were read. A request draws on its own class's pool and then on the lower ones'.
+// There are three pools, so that bulk work cannot starve what it waits for: an acks=all produce is answered
+// only after other nodes' Fetch requests were read. A request draws on its own class's pool and then on the
+// lower ones'.
 //
-// A frame is paid for in steps as it arrives, which could leave many half-read frames waiting for each other. So
-// growing goes before new frames, and if all that holds bulk memory waits for more, the oldest of them may overdraw:
-// the memory held is at most the pools plus one longest frame and what it decodes to.
+// A frame is paid for in steps as it arrives, which could leave many half-read frames waiting for each other.
+// So growing goes before new frames, and if all that holds bulk memory waits for more, the oldest of them may
+// overdraw: the memory held is at most the pools plus one longest frame and what it decodes to.
 type Budget struct {
 	smallFrame int
 	limit      [numClasses]int64
@@ -82,7 +83,8 @@ func (b *Budget) Use() BudgetUse {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return BudgetUse{
-		Bulk: b.used[classBulk], Small: b.used[classSmall], Internal: b.used[classInternal], Waiting: b.waitersLocked(),
+		Bulk: b.used[classBulk], Small: b.used[classSmall], Internal: b.used[classInternal],
+		Waiting: b.waitersLocked(),
 	}
 }
 
@@ -93,8 +95,8 @@ func (b *Budget) pressed() bool {
 	return b.waitersLocked() > 0
 }
 
-// roomy says whether less than half of the bulk pool is taken, so that frames may be paid for whole before they
-// arrive.
+// roomy says whether less than half of the bulk pool is taken, so that frames may be paid for whole before
+// they arrive.
 func (b *Budget) roomy() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -109,8 +111,8 @@ func (b *Budget) waitersLocked() int {
 	return n
 }
 
-// start charges n bytes for a new frame of class c, waiting until they are there. It reports false if stop or done
-// was closed first; then nothing is charged.
+// start charges n bytes for a new frame of class c, waiting until they are there. It reports false if stop or
+// done was closed first; then nothing is charged.
 func (b *Budget) start(l *Lease, c class, n int64, stop, done <-chan struct{}) bool {
 	b.mu.Lock()
 	l.budget, l.class = b, c
@@ -158,8 +160,8 @@ func (b *Budget) await(w *waiter, list *[]*waiter, stop, done <-chan struct{}) b
 	return true // granted at the last moment: the caller holds it and gives it back like any lease
 }
 
-// takeLocked charges n from the first pool with room, from the class's own downwards. A pool that is empty lets even
-// a larger request in, so that none can wait for ever.
+// takeLocked charges n from the first pool with room, from the class's own downwards. A pool that is empty
+// lets even a larger request in, so that none can wait for ever.
 func (b *Budget) takeLocked(l *Lease, c class, n int64) bool {
 	for p := int(c); p >= 0; p-- {
 		if b.used[p]+n <= b.limit[p] || b.used[p] == 0 && p == int(classBulk) {
@@ -222,7 +224,8 @@ func (b *Budget) end(l *Lease) {
 	b.dispatchLocked()
 }
 
-// dispatchLocked grants what can be granted: frames begun first, and while one of them waits no new bulk frame.
+// dispatchLocked grants what can be granted: frames begun first, and while one of them waits no new bulk
+// frame.
 func (b *Budget) dispatchLocked() {
 	for len(b.growing) > 0 {
 		w := b.growing[0]

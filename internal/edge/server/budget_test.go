@@ -86,8 +86,8 @@ func TestBudgetWaits(t *testing.T) {
 	})
 }
 
-// TestBudgetGrowing: frames that grow go before new ones, and one may overdraw, so that half-read frames cannot wait
-// for each other for ever.
+// TestBudgetGrowing: frames that grow go before new ones, and one may overdraw, so that half-read frames
+// cannot wait for each other for ever.
 func TestBudgetGrowing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBudget(BudgetOptions{RequestBytes: 100, SmallBytes: 10, InternalBytes: 10})
@@ -126,7 +126,8 @@ func TestBudgetGrowing(t *testing.T) {
 	})
 }
 
-// TestBudgetRandom lets many goroutines start, grow, refund and end at random: nobody may hang, nothing may be left.
+// TestBudgetRandom lets many goroutines start, grow, refund and end at random: nobody may hang, nothing may
+// be left.
 func TestBudgetRandom(t *testing.T) {
 	b := NewBudget(BudgetOptions{RequestBytes: 1000, SmallBytes: 200, InternalBytes: 100})
 	never := make(chan struct{})
@@ -155,8 +156,8 @@ func TestBudgetRandom(t *testing.T) {
 	}
 }
 
-// TestMemoryStopsReading fills the budget with produces that do not end: further ones wait, on their own connections,
-// while small requests are served.
+// TestMemoryStopsReading fills the budget with produces that do not end: further ones wait, on their own
+// connections, while small requests are served.
 func TestMemoryStopsReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newParker()

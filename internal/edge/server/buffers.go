@@ -15,8 +15,9 @@ const (
 	numBuffers = (maxBufferBits-minBufferBits)*4 + 1
 )
 
-// buffers keeps byte buffers by size class. There are four classes per doubling, so that a buffer is at most a quarter
-// longer than what was asked for: a 256 KiB batch with its header would waste half of a power of two.
+// buffers keeps byte buffers by size class. There are four classes per doubling, so that a buffer is at most
+// a quarter longer than what was asked for: a 256 KiB batch with its header would waste half of a power of
+// two.
 type buffers struct {
 	classes [numBuffers]sync.Pool
 	// scribble overwrites a buffer that comes back; tests replace it to find kept aliases in any build.

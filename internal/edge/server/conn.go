@@ -11,11 +11,12 @@ import (
 	"moldau/internal/kafka"
 )
 
-// lingerTime is how long a connection that the server ends waits for the peer to see it: closing with unread bytes
-// would reset the connection and could take replies with it that are still on their way.
+// lingerTime is how long a connection that the server ends waits for the peer to see it: closing with unread
+// bytes would reset the connection and could take replies with it that are still on their way.
 const lingerTime = 200 * time.Millisecond
 
-// conn is one connection. Its reader goroutine runs it from accept to the end; the writer goroutine is its child.
+// conn is one connection. Its reader goroutine runs it from accept to the end; the writer goroutine is its
+// child.
 type conn struct {
 	s        *Server
 	listener *Listener
@@ -66,8 +67,8 @@ func (c *conn) run() {
 	c.s.opt.Log.Debug("connection closed", "connection", c.info, "reason", c.why.String())
 }
 
-// finish lets the writer send what earlier requests are still owed, then ends the stream and gives the peer a moment
-// to read it.
+// finish lets the writer send what earlier requests are still owed, then ends the stream and gives the peer a
+// moment to read it.
 func (c *conn) finish(written <-chan struct{}) {
 	c.meter.setPhase(phasePaused)
 	for _, p := range c.queue.end() {
@@ -97,8 +98,8 @@ func (c *conn) stopReading() {
 	})
 }
 
-// close ends the connection at once, on any goroutine: requests not answered yet are canceled, replies not sent are
-// dropped. The first reason counts.
+// close ends the connection at once, on any goroutine: requests not answered yet are canceled, replies not
+// sent are dropped. The first reason counts.
 func (c *conn) close(why CloseReason) {
 	c.ending.Do(func() {
 		c.why = why

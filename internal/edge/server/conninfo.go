@@ -11,8 +11,8 @@ import (
 	"moldau/internal/kafka"
 )
 
-// ConnInfo describes one connection to handlers and observers. The exported fields never change; the methods are safe
-// for concurrent use. A ConnInfo stays usable after its connection has closed.
+// ConnInfo describes one connection to handlers and observers. The exported fields never change; the methods
+// are safe for concurrent use. A ConnInfo stays usable after its connection has closed.
 type ConnInfo struct {
 	// ID is unique within the process and never reused.
 	ID       uint64
@@ -37,8 +37,8 @@ type ConnInfo struct {
 // Software is what a client says it is (KIP-511). Both fields have passed the protocol's character check.
 type Software struct{ Name, Version string }
 
-// NewConnInfo makes the description of a connection that does not exist, for tests of handlers. Its End method closes
-// it.
+// NewConnInfo makes the description of a connection that does not exist, for tests of handlers. Its End
+// method closes it.
 func NewConnInfo(listener string, kind ListenerKind, local, remote net.Addr) *ConnInfo {
 	return &ConnInfo{
 		Listener: listener, Kind: kind, Local: local, Remote: remote, RemoteIP: ipOf(remote),
@@ -71,8 +71,8 @@ func (c *ConnInfo) SetSoftware(s Software) { c.software.Store(&s) }
 // Done is closed when the connection is.
 func (c *ConnInfo) Done() <-chan struct{} { return c.closed }
 
-// OnClose registers f to be called once when the connection closes (at once if it has) and returns what takes the
-// registration back. f must not block and runs without any lock of this package held.
+// OnClose registers f to be called once when the connection closes (at once if it has) and returns what takes
+// the registration back. f must not block and runs without any lock of this package held.
 func (c *ConnInfo) OnClose(f func()) (remove func()) {
 	c.mu.Lock()
 	if c.gone {
@@ -94,7 +94,8 @@ func (c *ConnInfo) OnClose(f func()) (remove func()) {
 	}
 }
 
-// End marks the connection closed and runs the OnClose hooks. The server calls it; exported for tests of handlers.
+// End marks the connection closed and runs the OnClose hooks. The server calls it; exported for tests of
+// handlers.
 func (c *ConnInfo) End() {
 	c.mu.Lock()
 	if c.gone {
@@ -111,8 +112,8 @@ func (c *ConnInfo) End() {
 	}
 }
 
-// setClientID remembers the client id of a request and gives a string that may be kept; it allocates only when the
-// client id changes.
+// setClientID remembers the client id of a request and gives a string that may be kept; it allocates only
+// when the client id changes.
 func (c *ConnInfo) setClientID(b []byte) string {
 	if s := c.clientID.Load(); s != nil && *s == string(b) {
 		return *s

@@ -32,8 +32,8 @@ func (c *conn) dispatch(p *pending, r *row) *verdict {
 	return c.handle(p, r, req)
 }
 
-// decode checks the body's layout, pays for what its decoding allocates, and decodes it. The request aliases the
-// frame.
+// decode checks the body's layout, pays for what its decoding allocates, and decodes it. The request aliases
+// the frame.
 func (c *conn) decode(p *pending, r *row, body []byte) (kmsg.Request, *verdict) {
 	heap, ok := r.schema.scan(body, p.call.Version, scanLimits{c.s.opt.MaxArrayElements, c.s.opt.MaxTags})
 	switch {
@@ -62,8 +62,8 @@ func (c *conn) decode(p *pending, r *row, body []byte) (kmsg.Request, *verdict) 
 	return req, nil
 }
 
-// handle queues the request, calls its handler and connects the promise with the queue. From push on the request
-// belongs to the queue.
+// handle queues the request, calls its handler and connects the promise with the queue. From push on the
+// request belongs to the queue.
 func (c *conn) handle(p *pending, r *row, req kmsg.Request) *verdict {
 	if !c.queue.push(p) {
 		p.lease.Release()

@@ -14,8 +14,8 @@ func frameOf(b ...byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
 }
 
-// framingCase is something no client should send. Where reply is not 0 an answer of that many bytes must come, else the
-// connection must end for the reason why.
+// framingCase is something no client should send. Where reply is not 0 an answer of that many bytes must
+// come, else the connection must end for the reason why.
 type framingCase struct {
 	name  string
 	bytes []byte

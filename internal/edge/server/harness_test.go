@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"net"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"moldau/internal/promise"
+	"moldau/internal/storage/log"
 	"moldau/internal/storage/vfs"
 )
 
@@ -307,10 +309,12 @@ func (e *extents) Size() (n int) {
 	return n
 }
 
-func (e *extents) Parts(yield func(vfs.File, int64, int) bool) {
-	for _, p := range e.parts {
-		if !yield(e.f, p[0], int(p[1])) {
-			return
+func (e *extents) Parts() iter.Seq2[vfs.File, log.Range] {
+	return func(yield func(vfs.File, log.Range) bool) {
+		for _, p := range e.parts {
+			if !yield(e.f, log.Range{Pos: p[0], Len: int(p[1])}) {
+				return
+			}
 		}
 	}
 }

@@ -5,10 +5,10 @@ import "sync/atomic"
 // leaseOverhead is charged for each request beside its buffer: the structs of the request and its reply.
 const leaseOverhead = 1024
 
-// Lease is one request's hold on its bytes and on their charge to the Budget. It ends once, by the handler's Release
-// or by the server when the reply has been encoded, whichever comes first; then the buffer is used for other requests,
-// so nothing may alias it any more: not the kmsg request, not the reply, not a waiter (invariant.Poison scribbles over
-// it in test builds).
+// Lease is one request's hold on its bytes and on their charge to the Budget. It ends once, by the handler's
+// Release or by the server when the reply has been encoded, whichever comes first; then the buffer is used
+// for other requests, so nothing may alias it any more: not the kmsg request, not the reply, not a waiter
+// (invariant.Poison scribbles over it in test builds).
 //
 // Methods accept a nil lease, so that handlers can be tested without a server.
 type Lease struct {

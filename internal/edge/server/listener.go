@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 )
 
@@ -34,8 +35,8 @@ type Listener struct {
 	rate rateLimiter
 }
 
-// Listen binds a listener without accepting yet, so that a wrong address shows early and the port is known before
-// anything is served. Connections wait in the kernel's queue until Start.
+// Listen binds a listener without accepting yet, so that a wrong address shows early and the port is known
+// before anything is served. Connections wait in the kernel's queue until Start.
 func (s *Server) Listen(o ListenerOptions) (*Listener, error) {
 	if o.Kind == 0 {
 		o.Kind = BrokerListener
@@ -75,8 +76,17 @@ func (l *Listener) Start() error {
 	return nil
 }
 
-// accept runs until the listener is closed. An error that passes (no file descriptors left) is waited out: ever longer
-// up to a second, logged once a streak.
+// Close stops accepting on this listener alone; its connections stay.
+func (l *Listener) Close() error {
+	s := l.s
+	s.mu.Lock()
+	s.listeners = slices.DeleteFunc(s.listeners, func(x *Listener) bool { return x == l })
+	s.mu.Unlock()
+	return l.ln.Close()
+}
+
+// accept runs until the listener is closed. An error that passes (no file descriptors left) is waited out:
+// ever longer up to a second, logged once a streak.
 func (l *Listener) accept() {
 	s, backoff := l.s, time.Duration(0)
 	for {
@@ -88,7 +98,7 @@ func (l *Listener) accept() {
 			return
 		default:
 			if backoff == 0 {
-				s.opt.Log.Error("accepting connections failed, trying again", "listener", l.opt.Name, "error", err)
+				s.opt.Log.Error("accepting failed, trying again", "listener", l.opt.Name, "error", err)
 			}
 			backoff = min(max(2*backoff, 5*time.Millisecond), time.Second)
 			if !s.pause(backoff) {
@@ -97,7 +107,8 @@ func (l *Listener) accept() {
 			continue
 		}
 		now := s.opt.Now()
-		wait := max(s.rate.reserve(now, s.limits.Load().ConnectionRate), l.rate.reserve(now, l.opt.ConnectionRate))
+		wait := s.rate.reserve(now, s.limits.Load().ConnectionRate)
+		wait = max(wait, l.rate.reserve(now, l.opt.ConnectionRate))
 		if !s.pause(wait) || !s.makeRoom(l) {
 			_ = nc.Close()
 			return
@@ -119,8 +130,8 @@ func (l *Listener) admit(nc net.Conn) {
 	}
 }
 
-// tune sets the socket options. Their failing is no reason to refuse: the peer may be gone already, which reading will
-// find out.
+// tune sets the socket options. Their failing is no reason to refuse: the peer may be gone already, which
+// reading will find out.
 func (l *Listener) tune(nc net.Conn) {
 	t, ok := nc.(*net.TCPConn)
 	if !ok {

@@ -119,6 +119,21 @@ func TestConnectionRate(t *testing.T) {
 	})
 }
 
+func TestListenerClose(t *testing.T) {
+	h := newHarness(t).start()
+	c := h.tcp()
+	c.works()
+	if err := h.l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if nc, err := net.Dial("tcp", h.addr); err == nil {
+		nc.Close()
+		t.Fatal("still accepting")
+	}
+	c.works()
+	h.memory().works()
+}
+
 // failingListener fails a few times before it works.
 type failingListener struct {
 	*MemoryListener

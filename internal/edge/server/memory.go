@@ -14,8 +14,8 @@ import (
 // pipeBytes is how much one direction of an in-memory connection holds before writing blocks.
 const pipeBytes = 64 << 10
 
-// MemoryListener is a net.Listener whose connections never leave the process, for embedding and for tests. It works
-// inside a testing/synctest bubble.
+// MemoryListener is a net.Listener whose connections never leave the process, for embedding and for tests. It
+// works inside a testing/synctest bubble.
 type MemoryListener struct {
 	addr    memoryAddr
 	backlog chan net.Conn

@@ -15,8 +15,8 @@ const (
 	phasePaused              // not reading, by the server's own choice
 )
 
-// meter is how the goroutines of a connection tell the sweeper what they do, with plain atomic stores, and what the
-// sweeper remembers of the last time it looked. That costs less than a deadline per read and write.
+// meter is how the goroutines of a connection tell the sweeper what they do, with plain atomic stores, and
+// what the sweeper remembers of the last time it looked. That costs less than a deadline per read and write.
 type meter struct {
 	phase     atomic.Uint32
 	frames    atomic.Uint64 // begun or ended so far
@@ -103,14 +103,15 @@ func (c *conn) judge(now time.Time, l *Limits, pressed bool) (CloseReason, bool)
 		return ClosedSlowReceiver, true
 	}
 	idle := now.Sub(time.Unix(0, m.active.Load()))
-	if l.MaxIdle > 0 && idle > l.MaxIdle && phase(m.phase.Load()) == phaseIdle && !m.sending.Load() && c.queue.len() == 0 {
+	quiet := phase(m.phase.Load()) == phaseIdle && !m.sending.Load() && c.queue.len() == 0
+	if l.MaxIdle > 0 && idle > l.MaxIdle && quiet {
 		return ClosedIdle, true
 	}
 	return 0, false
 }
 
-// slowSender watches a frame that has begun: at the end of each window enough of it must have come. A new frame, a
-// pause of our own or a change of the rules opens a new window.
+// slowSender watches a frame that has begun: at the end of each window enough of it must have come. A new
+// frame, a pause of our own or a change of the rules opens a new window.
 func (m *meter) slowSender(now time.Time, l *Limits, pressed bool) bool {
 	p := phase(m.phase.Load())
 	if p != phaseFrame && p != phaseBulk {

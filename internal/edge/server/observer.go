@@ -6,8 +6,8 @@ import (
 	"moldau/internal/kafka"
 )
 
-// Observer is told what the server does, for metrics and logs. Its methods are called on the connections' goroutines
-// and must not block.
+// Observer is told what the server does, for metrics and logs. Its methods are called on the connections'
+// goroutines and must not block.
 type Observer interface {
 	ConnectionOpened(c *ConnInfo)
 	ConnectionClosed(c *ConnInfo, why CloseReason)
@@ -26,9 +26,10 @@ type Stats struct {
 	Dropped bool
 	// RequestBytes and ReplyBytes count whole frames with their length field.
 	RequestBytes, ReplyBytes int64
-	// Memory is the time spent waiting for the budget, Receive that from the frame's first byte to its last, Handle
-	// that inside Handle, Pending that from its return until the promise was set, Queue the wait for earlier replies,
-	// Send the time until the last byte was given to the kernel.
+	// Memory is the time spent waiting for the budget, Receive that from the frame's first byte to its last
+	// (with the server's own pauses: a mute, too many unanswered requests), Handle that inside Handle,
+	// Pending that from its return until the promise was set, Queue the wait for earlier replies, Send the
+	// time until the last byte was given to the kernel.
 	Memory, Receive, Handle, Pending, Queue, Send time.Duration
 }
 

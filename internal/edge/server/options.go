@@ -11,8 +11,8 @@ import (
 type Options struct {
 	// Table has the APIs; required.
 	Table *Table
-	// Log receives what an operator should see (accept errors, panics) and, at debug level, why connections were
-	// closed. Default: slog.Default().
+	// Log receives what an operator should see (accept errors, panics) and, at debug level, why connections
+	// were closed. Default: slog.Default().
 	Log *slog.Logger
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
@@ -20,8 +20,8 @@ type Options struct {
 	Observer Observer
 	// Authorizer decides what rows ask for; nil: everything is allowed and Authorize is not called.
 	Authorizer Authorizer
-	// Budget bounds the memory of requests and may be shared by several servers. Default: one of its own with the
-	// defaults of BudgetOptions.
+	// Budget bounds the memory of requests and may be shared by several servers. Default: one of its own with
+	// the defaults of BudgetOptions.
 	Budget *Budget
 
 	// MaxFrameBytes is the longest request accepted (socket.request.max.bytes). Default 100 MiB.
@@ -29,13 +29,13 @@ type Options struct {
 	// MaxQueuedRequests is how many requests of one connection may be unanswered before reading pauses
 	// (moldau.connection.max.queued.requests). Default 64.
 	MaxQueuedRequests int
-	// MaxArrayElements is the longest array in a request; a longer one closes the connection. Default 1,000,000, as in
-	// Apache Kafka 4.4.
+	// MaxArrayElements is the longest array in a request; a longer one closes the connection. Default
+	// 1,000,000, as in Apache Kafka 4.4.
 	MaxArrayElements int
 	// MaxTags is the largest number of tagged fields in one struct. Default 10,000, as in Apache Kafka 4.4.
 	MaxTags int
-	// MaxDecodedBytes bounds the heap that decoding one request may take beyond the request's own bytes. Default
-	// 256 MiB: more than any request of MaxArrayElements that a client sends.
+	// MaxDecodedBytes bounds the heap that decoding one request may take beyond the request's own bytes.
+	// Default 256 MiB: more than any request of MaxArrayElements that a client sends.
 	MaxDecodedBytes int64
 	// SendBufferBytes and ReceiveBufferBytes set the sockets' kernel buffers (socket.send.buffer.bytes,
 	// socket.receive.buffer.bytes). 0 or -1 leaves the operating system's choice, which adapts.
@@ -46,12 +46,12 @@ type Options struct {
 
 // Limits are the bounds that may change while the server runs. The zero value of a field takes its default.
 type Limits struct {
-	// MaxIdle closes a connection without unanswered requests and without traffic (connections.max.idle.ms). Default
-	// 10 minutes; negative: never.
+	// MaxIdle closes a connection without unanswered requests and without traffic (connections.max.idle.ms).
+	// Default 10 minutes; negative: never.
 	MaxIdle time.Duration
-	// ReadWindow and MinReadRate judge slow senders: once the first byte of a frame has arrived, every window must
-	// bring the rest of the frame or MinReadRate bytes per second, else the connection is closed. Time that the server
-	// itself spends not reading does not count. Defaults 30 s and 1,024.
+	// ReadWindow and MinReadRate judge slow senders: once the first byte of a frame has arrived, every window
+	// must bring the rest of the frame or MinReadRate bytes per second, else the connection is closed. Time
+	// that the server itself spends not reading does not count. Defaults 30 s and 1,024.
 	ReadWindow  time.Duration
 	MinReadRate int
 	// PressedReadWindow and PressedReadRate replace them while requests of other connections wait for memory.
@@ -60,11 +60,12 @@ type Limits struct {
 	PressedReadRate   int
 	// WriteStall closes a connection whose reply made no progress for so long. Default 30 s.
 	WriteStall time.Duration
-	// MaxConnections pauses accepting on ordinary listeners at so many connections of the server; an internal listener
-	// goes on and the longest idle connection of another listener makes room (max.connections). Default: no limit.
+	// MaxConnections pauses accepting on ordinary listeners at so many connections of the server; an internal
+	// listener goes on and the longest idle connection of another listener makes room (max.connections).
+	// Default: no limit.
 	MaxConnections int
-	// MaxConnectionsPerIP closes a new connection of an address that has so many (max.connections.per.ip). Default: no
-	// limit; negative: none are allowed but those of PerIP.
+	// MaxConnectionsPerIP closes a new connection of an address that has so many (max.connections.per.ip).
+	// Default: no limit; negative: none are allowed but those of PerIP.
 	MaxConnectionsPerIP int
 	// PerIP overrides MaxConnectionsPerIP for addresses (max.connections.per.ip.overrides).
 	PerIP map[netip.Addr]int
@@ -100,7 +101,7 @@ func (o Options) withDefaults() (Options, error) {
 	orDefault(&o.MaxArrayElements, 1_000_000)
 	orDefault(&o.MaxTags, 10_000)
 	orDefault(&o.MaxDecodedBytes, 256<<20)
-	if o.MaxFrameBytes < 0 || o.MaxQueuedRequests < 0 || o.MaxArrayElements < 0 || o.MaxTags < 0 || o.MaxDecodedBytes < 0 {
+	if min(o.MaxFrameBytes, o.MaxQueuedRequests, o.MaxArrayElements, o.MaxTags) < 0 || o.MaxDecodedBytes < 0 {
 		return o, errors.New("server: a limit is negative")
 	}
 	return o, nil

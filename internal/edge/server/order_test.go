@@ -129,8 +129,8 @@ func TestPanicWhileEncoding(t *testing.T) {
 	h.tcp().works()
 }
 
-// TestCloseCancels checks what happens to requests whose connection goes away: their waits are canceled, their
-// replies' resources released, their memory given back only when their handlers have finished.
+// TestCloseCancels checks what happens to requests whose connection goes away: their waits are canceled,
+// their replies' resources released, their memory given back only when their handlers have finished.
 func TestCloseCancels(t *testing.T) {
 	p := newParker()
 	h := newHarness(t)

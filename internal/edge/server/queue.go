@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// pending is one request between its decoding and the end of its reply: everything about it in one allocation.
+// pending is one request between its decoding and the end of its reply: everything about it in one
+// allocation.
 type pending struct {
 	call  Call
 	lease Lease
@@ -21,8 +22,8 @@ type pending struct {
 	memory                           time.Duration
 }
 
-// queue is the FIFO between a connection's reader and its writer. It keeps replies in the order of the requests and is
-// bounded by the reader, which calls full before it reads on.
+// queue is the FIFO between a connection's reader and its writer. It keeps replies in the order of the
+// requests and is bounded by the reader, which calls full before it reads on.
 type queue struct {
 	mu    sync.Mutex
 	items []*pending // from head on
@@ -77,7 +78,8 @@ func (q *queue) push(p *pending) bool {
 	return true
 }
 
-// complete stores the reply of p, on any goroutine. False: the connection is gone and the caller disposes of p.
+// complete stores the reply of p, on any goroutine. False: the connection is gone and the caller disposes of
+// p.
 func (q *queue) complete(p *pending, r Reply) bool {
 	q.mu.Lock()
 	p.reply, p.ready = r, true
@@ -127,7 +129,8 @@ func (q *queue) end() []*pending {
 	return out
 }
 
-// abandon empties the queue for good: it gives the answered and the unanswered requests that will never be sent.
+// abandon empties the queue for good: it gives the answered and the unanswered requests that will never be
+// sent.
 func (q *queue) abandon() (answered, unanswered []*pending) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -8,14 +8,15 @@ import (
 )
 
 const (
-	// inputSize is the buffer that every connection keeps: enough for most requests that are not Produce, little
-	// enough for ten thousand idle connections.
+	// inputSize is the buffer that every connection keeps: enough for most requests that are not Produce,
+	// little enough for ten thousand idle connections.
 	inputSize = 1024
-	// prefix is what is read of a frame before it is paid for: its length, API key, version and correlation id.
+	// prefix is what is read of a frame before it is paid for: its length, API key, version and correlation
+	// id.
 	prefix = 12
-	// eagerFrame and firstStep bound what is allocated for a frame before its bytes arrive: all of it up to eagerFrame
-	// while memory is plentiful, else firstStep, then four times as much whenever that is full. A peer that announces
-	// much and sends little holds little.
+	// eagerFrame and firstStep bound what is allocated for a frame before its bytes arrive: all of it up to
+	// eagerFrame while memory is plentiful, else firstStep, then four times as much whenever that is full. A
+	// peer that announces much and sends little holds little.
 	eagerFrame = maxPooled
 	firstStep  = 64 << 10
 )
@@ -33,8 +34,8 @@ type verdict struct{ why CloseReason }
 
 func end(why CloseReason) *verdict { return &verdict{why} }
 
-// readLoop reads and dispatches requests until the connection ends, and says why. Anything but ClosedByPeer leaves the
-// connection able to write.
+// readLoop reads and dispatches requests until the connection ends, and says why. Anything but ClosedByPeer
+// leaves the connection able to write.
 func (c *conn) readLoop() CloseReason {
 	for {
 		if v := c.next(); v != nil {
@@ -163,8 +164,8 @@ func (c *conn) readFailed() *verdict {
 	}
 }
 
-// classOf says which pool a frame of r and size draws on. Produce is bulk at any size: it may wait for other nodes'
-// requests, so it must not take the memory they need.
+// classOf says which pool a frame of r and size draws on. Produce is bulk at any size: it may wait for other
+// nodes' requests, so it must not take the memory they need.
 func (c *conn) classOf(r *row, size int) class {
 	switch {
 	case c.listener.opt.Internal || r.Internal:

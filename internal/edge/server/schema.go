@@ -2,7 +2,7 @@ package server
 
 import "encoding/binary"
 
-//go:generate go run ./schemagen
+//go:generate go test -run TestSchemaTableIsCurrent -update .
 
 // schema is the wire layout of one request over all its versions.
 type schema struct {
@@ -24,8 +24,8 @@ type node struct {
 	n int
 	// null is the first version in which an array may be null.
 	null int16
-	// size is what the decoder allocates for one element of an array, for a nullable struct, or for a string that it
-	// stores behind a pointer.
+	// size is what the decoder allocates for one element of an array, for a nullable struct, or for a string
+	// that it stores behind a pointer.
 	size uintptr
 	sub  []node
 }
@@ -59,9 +59,10 @@ type scanLimits struct {
 	elements, tags int
 }
 
-// scan walks a request body of the given version without allocating. It gives the heap that decoding will take beyond
-// the body's bytes, from above; ok is false where the decoder would fail, where Kafka would refuse what our decoder
-// lets pass (null where there can be none), and beyond the limits. Bytes behind the end are no error, as in Kafka.
+// scan walks a request body of the given version without allocating. It gives the heap that decoding will
+// take beyond the body's bytes, from above; ok is false where the decoder would fail, where Kafka would
+// refuse what our decoder lets pass (null where there can be none), and beyond the limits. Bytes behind the
+// end are no error, as in Kafka.
 func (s *schema) scan(body []byte, version int16, limits scanLimits) (heap int64, ok bool) {
 	w := walker{src: body, version: version, compact: version >= s.flexible, limits: limits}
 	w.walk(s.nodes)
@@ -217,8 +218,8 @@ func (w *walker) array(n *node, compact bool) {
 	}
 }
 
-// allocated is what the allocator really takes for n bytes, from above: its size classes waste up to an eighth, small
-// ones up to 16 bytes.
+// allocated is what the allocator really takes for n bytes, from above: its size classes waste up to an
+// eighth, small ones up to 16 bytes.
 func allocated(n int64) int64 {
 	if n == 0 {
 		return 0

@@ -3,9 +3,6 @@ package server
 import (
 	"bytes"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"reflect"
 	"runtime"
 	"testing"
@@ -118,8 +115,8 @@ func heapOf(f func()) int64 {
 	return int64(after.TotalAlloc - before.TotalAlloc)
 }
 
-// TestScanBoundsDecoding lets every request be decoded with arrays and tags of hostile length and compares what was
-// allocated with what the scan said.
+// TestScanBoundsDecoding lets every request be decoded with arrays and tags of hostile length and compares
+// what was allocated with what the scan said.
 func TestScanBoundsDecoding(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("the race detector allocates too")
@@ -130,7 +127,8 @@ func TestScanBoundsDecoding(t *testing.T) {
 	for i := range 5000 {
 		tags = append(appendUvarint(tags, uint32(i)), 0)
 	}
-	// Metadata v1 with 100,000 empty names, v9 with an empty list and 5,000 tags, CreateTopics v2 with empty topics.
+	// Metadata v1 with 100,000 empty names, v9 with an empty list and 5,000 tags, CreateTopics v2 with empty
+	// topics.
 	names := append([]byte{0, 1, 134, 160}, make([]byte, 200_000)...)
 	topics := append([]byte{0, 0, 39, 16}, make([]byte, 10_000*16+10)...)
 	for _, tc := range []struct {
@@ -218,33 +216,6 @@ func TestScanAllocatesNothing(t *testing.T) {
 	body, s := req.AppendTo(nil), schemaFor(0)
 	if n := testing.AllocsPerRun(100, func() { s.scan(body, 11, wide) }); n != 0 {
 		t.Fatalf("%v allocations", n)
-	}
-}
-
-// TestSchemaTableIsCurrent runs the generator again.
-func TestSchemaTableIsCurrent(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the generator")
-	}
-	dir := t.TempDir()
-	bin := filepath.Join(dir, "schemagen")
-	if out, err := exec.Command("go", "build", "-o", bin, "./schemagen").CombinedOutput(); err != nil {
-		t.Skipf("no go command here: %v\n%s", err, out)
-	}
-	cmd := exec.Command(bin, filepath.Join(dir, "table.go"))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	want, err := os.ReadFile(filepath.Join(dir, "table.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile("schema_table.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Fatal("schema_table.go is stale: run go generate")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,8 +33,8 @@ type Server struct {
 	left      chan struct{} // closed and replaced when a connection leaves
 }
 
-// New makes a server without listeners. It starts the goroutine that judges slow and idle connections, so Close must
-// be called even if nothing was ever served.
+// New makes a server without listeners. It starts the goroutine that judges slow and idle connections, so
+// Close must be called even if nothing was ever served.
 func New(o Options) (*Server, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -73,9 +74,9 @@ func (s *Server) Connections(listener string) int {
 	return n
 }
 
-// Drain stops the server in good order: it accepts nothing more, reads no further request, cancels parked reads, waits
-// until every request already read has been answered, and closes. When ctx ends first the rest is cut off and its error
-// returned. The server is closed in any case.
+// Drain stops the server in good order: it accepts nothing more, reads no further request, cancels parked
+// reads, waits until every request already read has been answered, and closes. When ctx ends first the rest
+// is cut off and its error returned. The server is closed in any case.
 func (s *Server) Drain(ctx context.Context) error {
 	for _, c := range s.stopAccepting() {
 		c.stopReading()
@@ -112,7 +113,7 @@ func (s *Server) stopAccepting() []*conn {
 		s.closed = true
 		close(s.closing)
 	}
-	listeners := s.listeners
+	listeners := slices.Clone(s.listeners)
 	s.mu.Unlock()
 	for _, l := range listeners {
 		_ = l.ln.Close()
@@ -130,7 +131,8 @@ func (s *Server) connections() []*conn {
 	return out
 }
 
-// add registers a connection and starts it; false: the server is closing or the address has too many connections.
+// add registers a connection and starts it; false: the server is closing or the address has too many
+// connections.
 func (s *Server) add(c *conn) (why CloseReason, ok bool) {
 	limit, limited := s.limits.Load().maxFrom(c.info.RemoteIP)
 	s.mu.Lock()
@@ -159,9 +161,9 @@ func (s *Server) remove(c *conn) {
 	s.left = make(chan struct{})
 }
 
-// makeRoom waits until a connection of l fits under the limits. For an internal listener the server's limit is no
-// reason to wait: the longest idle connection of an ordinary one is closed instead, and the new one goes ahead of those
-// that wait for its place. It reports false when the server closes.
+// makeRoom waits until a connection of l fits under the limits. For an internal listener the server's limit
+// is no reason to wait: the longest idle connection of an ordinary one is closed instead, and the new one
+// goes ahead of those that wait for its place. It reports false when the server closes.
 func (s *Server) makeRoom(l *Listener) bool {
 	for {
 		s.mu.Lock()

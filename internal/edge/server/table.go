@@ -85,8 +85,8 @@ func newRequest(a *API) kmsg.Request {
 // Rows lists the APIs in key order.
 func (t *Table) Rows() iter.Seq[API] { return slices.Values(t.rows) }
 
-// list is the ApiVersions answer of one kind of listener. Produce is advertised from version 0, though versions below
-// its row's are refused: librdkafka chooses codecs by that minimum (KAFKA-18659).
+// list is the ApiVersions answer of one kind of listener. Produce is advertised from version 0, though
+// versions below its row's are refused: librdkafka chooses codecs by that minimum (KAFKA-18659).
 func (t *Table) list(kind ListenerKind) []kmsg.ApiVersionsResponseApiKey {
 	var out []kmsg.ApiVersionsResponseApiKey
 	for _, a := range t.rows {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sendfileMax is the most that one sendfile call is asked for: often enough to see progress, seldom enough to cost
-// nothing.
+// sendfileMax is the most that one sendfile call is asked for: often enough to see progress, seldom enough to
+// cost nothing.
 const sendfileMax = 4 << 20
 
 // newTransport chooses sendfile for TCP connections.
@@ -28,9 +28,9 @@ func newTransport(nc net.Conn, m *meter) transport {
 	return s
 }
 
-// socketTransport writes to a TCP socket with system calls of its own: send with MSG_MORE, so that a head and the file
-// range behind it share packets, and sendfile. Waiting for room in the socket is left to the runtime (RawConn.Write
-// calls step again when there is some). Only the writer goroutine uses it.
+// socketTransport writes to a TCP socket with system calls of its own: send with MSG_MORE, so that a head and
+// the file range behind it share packets, and sendfile. Waiting for room in the socket is left to the runtime
+// (RawConn.Write calls step again when there is some). Only the writer goroutine uses it.
 type socketTransport struct {
 	raw  syscall.RawConn
 	m    *meter

@@ -16,8 +16,8 @@ const (
 	flushAt = 64 << 10
 	// keepOutput is the longest output buffer that goes back to the pool.
 	keepOutput = 256 << 10
-	// copyBelow is the length up to which a file range is read into the output buffer: below it a sendfile costs more
-	// than the copy it saves.
+	// copyBelow is the length up to which a file range is read into the output buffer: below it a sendfile
+	// costs more than the copy it saves.
 	copyBelow = 16 << 10
 	// copyChunk is the buffer for files that cannot be sent by the kernel.
 	copyChunk = 256 << 10
@@ -32,13 +32,13 @@ type transport interface {
 	write(b []byte, more bool) error
 	// cork holds partial packets back until it is undone.
 	cork(on bool)
-	// file sends n bytes from pos of the open file fd without copying; supported false: nothing was sent and the
-	// caller copies.
+	// file sends n bytes from pos of the open file fd without copying; supported false: nothing was sent and
+	// the caller copies.
 	file(fd uintptr, pos int64, n int) (supported bool, err error)
 }
 
-// output is the writer's state: a buffer, held only while there is something in it, and the requests whose replies are
-// wholly or partly in the buffer.
+// output is the writer's state: a buffer, held only while there is something in it, and the requests whose
+// replies are wholly or partly in the buffer.
 type output struct {
 	c      *conn
 	t      transport
@@ -56,8 +56,8 @@ type sent struct {
 
 func (o *output) init(c *conn) { o.c, o.t = c, newTransport(c.nc, &c.meter) }
 
-// writeLoop sends replies in order until the queue ends or the connection is gone. Replies that are ready together
-// leave together.
+// writeLoop sends replies in order until the queue ends or the connection is gone. Replies that are ready
+// together leave together.
 func (c *conn) writeLoop() {
 	o := &c.out
 	defer o.release()
@@ -112,8 +112,8 @@ func (o *output) reply(p *pending) bool {
 	return !closing
 }
 
-// fail notes that the peer takes nothing any more. The reader goes on: what the peer had sent before, above all
-// produces with acks=0, is still served, and the reader finds the end of the connection.
+// fail notes that the peer takes nothing any more. The reader goes on: what the peer had sent before, above
+// all produces with acks=0, is still served, and the reader finds the end of the connection.
 func (o *output) fail() {
 	o.broken = true
 	o.b = o.b[:0]
@@ -174,8 +174,8 @@ func (o *output) release() {
 	o.held, o.b = nil, nil
 }
 
-// encode appends the reply's frame to the buffer; file ranges may be sent on the way. n is the frame's length. After an
-// error the connection is of no more use: half a frame may be on the wire.
+// encode appends the reply's frame to the buffer; file ranges may be sent on the way. n is the frame's
+// length. After an error the connection is of no more use: half a frame may be on the wire.
 func (o *output) encode(p *pending) (n int64, err error) {
 	defer p.lease.Release()
 	if p.reply.None {
@@ -231,8 +231,8 @@ func (o *output) head(p *pending, start int) (size int64, err error) {
 	return size, nil
 }
 
-// flexibleReply says whether the response header is version 1. It is exactly when the request's was version 2, but for
-// ApiVersions, whose response must be readable before the client knows what we speak.
+// flexibleReply says whether the response header is version 1. It is exactly when the request's was version
+// 2, but for ApiVersions, whose response must be readable before the client knows what we speak.
 func (c *conn) flexibleReply(p *pending) bool {
 	return p.call.Key != apiVersionsKey && p.call.Version >= c.s.opt.Table.byKey[p.call.Key].flexible
 }
@@ -264,19 +264,20 @@ func (o *output) segments(list []Segment) error {
 }
 
 // extents sends file ranges, exactly as many bytes as their size, which the frame's length already counts.
-func (o *output) extents(e Extents) (err error) {
+func (o *output) extents(e Extents) error {
 	left := e.Size()
-	e.Parts(func(f vfs.File, pos int64, n int) bool {
-		if left -= n; left < 0 {
-			return false
+	for f, r := range e.Parts() {
+		if left -= r.Len; left < 0 {
+			break
 		}
-		err = o.part(f, pos, n)
-		return err == nil
-	})
-	if err == nil && left != 0 {
-		err = fmt.Errorf("extents differ from their size by %d bytes", left)
+		if err := o.part(f, r.Pos, r.Len); err != nil {
+			return err
+		}
 	}
-	return err
+	if left != 0 {
+		return fmt.Errorf("extents differ from their size by %d bytes", left)
+	}
+	return nil
 }
 
 // bytes puts b into the buffer, or sends it if it is long; more says that something follows in this reply.
