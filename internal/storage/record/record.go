@@ -70,17 +70,34 @@ type raw struct {
 	key, value, headers []byte
 }
 
-// parse decodes a record of which b is exactly the body, and says whether it is one.
+// parse decodes a record of which b is exactly the body, and says whether it is one. Every record that is produced
+// passes here, which is why the usual one-byte fields and the usual lack of headers come first.
 func (r *raw) parse(b []byte) bool {
 	i := 1 // attributes: none is defined
-	r.timestampDelta, i = varint64At(b, i)
-	r.offsetDelta, i = varint32At(b, i)
-	r.keySize, i = varint32At(b, i)
+	if v, ok := shortVarintAt(b, i); ok {
+		r.timestampDelta, i = int64(v), i+1
+	} else {
+		r.timestampDelta, i = varint64At(b, i)
+	}
+	if v, ok := shortVarintAt(b, i); ok {
+		r.offsetDelta, i = v, i+1
+	} else {
+		r.offsetDelta, i = varint32At(b, i)
+	}
+	if v, ok := shortVarintAt(b, i); ok {
+		r.keySize, i = v, i+1
+	} else {
+		r.keySize, i = varint32At(b, i)
+	}
 	r.key, i = bytesAt(b, i, r.keySize)
 	r.valueSize, i = varint32At(b, i)
 	r.value, i = bytesAt(b, i, r.valueSize)
-	r.headerCount, i = varint32At(b, i)
 	r.headers = nil
+	if i >= 0 && i == len(b)-1 && b[i] == 0 {
+		r.headerCount = 0
+		return true
+	}
+	r.headerCount, i = varint32At(b, i)
 	if r.headerCount != 0 {
 		if i < 0 || r.headerCount < 0 || int(r.headerCount) > len(b)-i {
 			return false

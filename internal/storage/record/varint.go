@@ -40,6 +40,15 @@ func varintSize(v int64) int {
 	return (bits.Len64(uint64(v)<<1^uint64(v>>63)|1) + 6) / 7
 }
 
+// shortVarintAt decodes a signed varint of one byte, if there is one at b[i:]; the caller steps over it. It is small
+// enough to be compiled into its callers, which varint32At is not.
+func shortVarintAt(b []byte, i int) (int32, bool) {
+	if uint(i) < uint(len(b)) && b[i] < 0x80 {
+		return unzigzag32(uint32(b[i])), true
+	}
+	return 0, false
+}
+
 // varint32At decodes a signed varint at b[i:] and returns where it ends; -1 if there is none. A negative i
 // gives -1 again, so that a caller can decode several and look once. Most varints of a record have one or two
 // bytes.
