@@ -50,16 +50,17 @@ var (
 	describeCluster        = onCluster("Describe", kmsg.ACLOperationDescribe)
 	alterCluster           = onCluster("Alter", kmsg.ACLOperationAlter)
 	describeClusterConfigs = onCluster("DescribeConfigs", kmsg.ACLOperationDescribeConfigs)
-	idempotentWrite        = access{"IdempotentWrite on the cluster; Write on the transactional id with one", initProducer}
+	idempotentWrite        = access{"IdempotentWrite on the cluster; with a transactional id Write on that",
+		initProducer}
 
-	writeTopics = access{"Write on the topics; Write on the transactional id with one", func(c *server.Call, r kmsg.Request) []server.AccessCheck {
-		checks := onTopics(kmsg.ACLOperationWrite, r)
-		if id := r.(*kmsg.ProduceRequest).TransactionID; id != nil {
-			checks = append(checks, server.AccessCheck{Operation: kmsg.ACLOperationWrite,
-				Type: kmsg.ACLResourceTypeTransactionalId, Name: *id})
-		}
-		return checks
-	}}
+	writeTopics = access{"Write on the topics; with a transactional id also Write on that",
+		func(_ *server.Call, r kmsg.Request) []server.AccessCheck {
+			checks := onTopics(kmsg.ACLOperationWrite, r)
+			if id := r.(*kmsg.ProduceRequest).TransactionID; id != nil {
+				checks = append(checks, transactionalCheck(kmsg.ACLOperationWrite, *id))
+			}
+			return checks
+		}}
 	readTopics      = topicAccess("Read", kmsg.ACLOperationRead)
 	describeTopics  = topicAccess("Describe", kmsg.ACLOperationDescribe)
 	createTopics    = topicAccess("Create", kmsg.ACLOperationCreate)
@@ -68,7 +69,7 @@ var (
 	describeConfigs = access{"DescribeConfigs on the resource (topic, group; the cluster for brokers)", resourceChecks}
 	alterConfigs    = access{"AlterConfigs on the resource (topic, group; the cluster for brokers)", resourceChecks}
 
-	describeOrCreateTopics = access{"Describe on the topics; Create to have them created",
+	describeOrCreateTopics = access{"Describe on the topics; Create on those that are to be created",
 		func(_ *server.Call, r kmsg.Request) []server.AccessCheck {
 			checks := onTopics(kmsg.ACLOperationDescribe, r)
 			if r.(*kmsg.MetadataRequest).AllowAutoTopicCreation {
@@ -90,6 +91,10 @@ func noChecks(*server.Call, kmsg.Request) []server.AccessCheck { return nil }
 
 func clusterCheck(op kmsg.ACLOperation) server.AccessCheck {
 	return server.AccessCheck{Operation: op, Type: kmsg.ACLResourceTypeCluster, Name: clusterName}
+}
+
+func transactionalCheck(op kmsg.ACLOperation, id string) server.AccessCheck {
+	return server.AccessCheck{Operation: op, Type: kmsg.ACLResourceTypeTransactionalId, Name: id}
 }
 
 func onCluster(word string, op kmsg.ACLOperation) access {
@@ -116,7 +121,7 @@ func onTopics(op kmsg.ACLOperation, r kmsg.Request) []server.AccessCheck {
 // stand for the latter.
 func initProducer(_ *server.Call, r kmsg.Request) []server.AccessCheck {
 	if id := r.(*kmsg.InitProducerIDRequest).TransactionalID; id != nil {
-		return []server.AccessCheck{{Operation: kmsg.ACLOperationWrite, Type: kmsg.ACLResourceTypeTransactionalId, Name: *id}}
+		return []server.AccessCheck{transactionalCheck(kmsg.ACLOperationWrite, *id)}
 	}
 	return []server.AccessCheck{clusterCheck(kmsg.ACLOperationIdempotentWrite)}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// topicsOf goes through the topics that a request names, in its order. Nothing for a request about all topics: those that
+// topicsOf goes through the topics that a request names, in its order. A request about all topics names none: those that
 // may not be seen are left out of the answer instead.
 func topicsOf(r kmsg.Request) iter.Seq[string] {
 	switch r := r.(type) {

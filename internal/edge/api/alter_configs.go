@@ -13,8 +13,8 @@ func (b *Broker) alterConfigsRow() server.API {
 		Handle: b.alterConfigs}
 }
 
-// alterConfigs replaces whole configurations: the controller's business, but for what names this broker wrongly. Loggers
-// have no whole configuration.
+// alterConfigs replaces whole configurations: the controller's business, but for what is asked of the wrong broker.
+// Loggers have no whole configuration.
 func (b *Broker) alterConfigs(c *server.Call, r kmsg.Request) *promise.Promise[server.Reply] {
 	req, err := own(r.(*kmsg.AlterConfigsRequest))
 	if err != nil {

@@ -88,8 +88,8 @@ func (b *Broker) reportCreation(names []string, r ControlReply) {
 	}
 }
 
-// automaticTopic describes a topic as it is created without being described by anybody: with the defaults, or with what a
-// coordinator needs of its own topic.
+// automaticTopic describes a topic as it is created without being described by anybody: with the defaults, or with what
+// a coordinator needs of its own topic.
 func (b *Broker) automaticTopic(name string) kmsg.CreateTopicsRequestTopic {
 	t := kmsg.NewCreateTopicsRequestTopic()
 	t.Topic, t.NumPartitions, t.ReplicationFactor = name, -1, -1

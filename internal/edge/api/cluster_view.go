@@ -33,7 +33,7 @@ func (v clusterView) alive(id kafka.NodeID) bool {
 	return ok
 }
 
-// leader gives the leader of a partition, and why the client cannot reach it: LEADER_NOT_AVAILABLE or LISTENER_NOT_FOUND.
+// leader gives the leader of a partition, or why the client cannot reach one: LEADER_NOT_AVAILABLE, LISTENER_NOT_FOUND.
 func (v clusterView) leader(p *metadata.Partition) (kafka.NodeID, error) {
 	if v.alive(p.Leader) {
 		return p.Leader, nil

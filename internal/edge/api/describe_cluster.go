@@ -1,9 +1,6 @@
 package api
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/cluster/metadata"
@@ -86,7 +83,6 @@ func (b *Broker) describeControllers(
 		out.NodeID, out.Host, out.Port = int32(r.ID), e.Host, int32(e.Port)
 		resp.Brokers = append(resp.Brokers, out)
 	}
-	slices.SortFunc(resp.Brokers, func(x, y kmsg.DescribeClusterResponseBroker) int { return cmp.Compare(x.NodeID, y.NodeID) })
 	return promise.Map(b.Quorum(), func(q QuorumReply) server.Reply {
 		if q.Err == nil {
 			resp.ControllerID = int32(q.Description.Leader)

@@ -16,8 +16,8 @@ func (b *Broker) describeQuorumRow() server.API {
 		Handle: b.describeQuorum}
 }
 
-// describeQuorum tells how far the replicas of the metadata log are (KIP-595, KIP-836). Only the partition of the metadata
-// may be asked for.
+// describeQuorum tells how far the replicas of the metadata log are (KIP-595, KIP-836). Only the partition of the
+// metadata may be asked for.
 func (b *Broker) describeQuorum(_ *server.Call, r kmsg.Request) *promise.Promise[server.Reply] {
 	req := r.(*kmsg.DescribeQuorumRequest)
 	if !asksForMetadata(req) {
@@ -33,8 +33,8 @@ func asksForMetadata(req *kmsg.DescribeQuorumRequest) bool {
 		len(req.Topics[0].Partitions) == 1 && req.Topics[0].Partitions[0].Partition == 0
 }
 
-// refuseDescribeQuorum answers that none of the partitions asked for is known, even if that of the metadata is among them:
-// Kafka does so.
+// refuseDescribeQuorum answers that none of the partitions asked for is known, even if that of the metadata is among
+// them: Kafka does so.
 func refuseDescribeQuorum(req *kmsg.DescribeQuorumRequest) *kmsg.DescribeQuorumResponse {
 	resp := kmsg.NewPtrDescribeQuorumResponse()
 	resp.ErrorMessage = new("")

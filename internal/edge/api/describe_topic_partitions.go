@@ -17,8 +17,8 @@ func (b *Broker) describeTopicPartitionsRow() server.API {
 		Handle: b.describeTopicPartitions}
 }
 
-// describeTopicPartitions lists partitions page by page, in the order of topic names (KIP-966). A page ends at the client's
-// or the broker's limit and names where the next begins.
+// describeTopicPartitions lists partitions page by page, in the order of topic names (KIP-966). A page ends at the
+// client's or the broker's limit and names where the next begins.
 func (b *Broker) describeTopicPartitions(c *server.Call, r kmsg.Request) *promise.Promise[server.Reply] {
 	req := r.(*kmsg.DescribeTopicPartitionsRequest)
 	p := partitionPage{clusterView: clusterView{b: b, image: b.Image(), conn: c.Conn},
@@ -129,7 +129,9 @@ func (p *partitionPage) next(topic string, partition int32) {
 	p.resp.NextCursor = &c
 }
 
-func (p *partitionPage) describe(index int32, q *metadata.Partition) kmsg.DescribeTopicPartitionsResponseTopicPartition {
+func (p *partitionPage) describe(
+	index int32, q *metadata.Partition,
+) kmsg.DescribeTopicPartitionsResponseTopicPartition {
 	out := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
 	leader, err := p.leader(q)
 	out.Partition, out.LeaderID, out.LeaderEpoch = index, int32(leader), int32(q.LeaderEpoch)

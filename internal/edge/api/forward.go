@@ -11,9 +11,9 @@ import (
 	"moldau/internal/promise"
 )
 
-// forward passes a request to the controller and answers with its response, or with what refuse makes of the reason why
-// there is none: REQUEST_TIMED_OUT when the controller takes longer than timeout, NOT_CONTROLLER when it lost its office
-// before the outcome was certain.
+// forward passes a request to the controller and answers with its response, or with what refuse makes of the reason
+// why there is none: REQUEST_TIMED_OUT when the controller takes longer than timeout, NOT_CONTROLLER when it lost its
+// office before the outcome was certain.
 func forward[R kmsg.Request](
 	b *Broker, c *server.Call, req R, timeout time.Duration, refuse func(R, error) kmsg.Response,
 ) *promise.Promise[server.Reply] {
@@ -31,7 +31,9 @@ func forward[R kmsg.Request](
 }
 
 // controlWithin asks the controller and gives up waiting after a time. Exactly one of Body and Err of the reply is set.
-func (b *Broker) controlWithin(c *server.Call, body kmsg.Request, timeout time.Duration) *promise.Promise[ControlReply] {
+func (b *Broker) controlWithin(
+	c *server.Call, body kmsg.Request, timeout time.Duration,
+) *promise.Promise[ControlReply] {
 	pending := b.Control(c, body)
 	if _, ok := pending.Get(); ok {
 		return promise.Map(pending, checked)

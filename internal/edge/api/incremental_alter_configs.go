@@ -45,7 +45,8 @@ func (b *Broker) incrementalAlterConfigs(c *server.Call, r kmsg.Request) *promis
 	})
 }
 
-// joinIncremental lists the outcomes in the order of the request: the broker's own, the controller's, or why that gave none.
+// joinIncremental lists the outcomes in the order of the request: the broker's own, the controller's, or why that gave
+// none.
 func joinIncremental(all []alteration, resp *kmsg.IncrementalAlterConfigsResponse, err error) server.Reply {
 	out := kmsg.NewPtrIncrementalAlterConfigsResponse()
 	told := map[resource]alteration{}

@@ -21,8 +21,8 @@ func (b *Broker) listConfigResourcesRow() server.API {
 var listedTypes = []kmsg.ConfigResourceType{kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeBroker,
 	kmsg.ConfigResourceTypeBrokerLogger, kmsg.ConfigResourceTypeClientMetrics, kmsg.ConfigResourceTypeGroupConfig}
 
-// listConfigResources lists the resources that have or can have configurations: every topic and broker, and the groups and
-// client-metrics subscriptions for which something is stored. Version 0 knows subscriptions only (KIP-714).
+// listConfigResources lists the resources that have or can have configurations: every topic and broker, and the groups
+// and client-metrics subscriptions for which something is stored. Version 0 knows subscriptions only (KIP-714).
 func (b *Broker) listConfigResources(c *server.Call, r kmsg.Request) *promise.Promise[server.Reply] {
 	req := r.(*kmsg.ListConfigResourcesRequest)
 	resp := kmsg.NewPtrListConfigResourcesResponse()

@@ -35,8 +35,9 @@ func (b *Broker) metadata(c *server.Call, r kmsg.Request) *promise.Promise[serve
 			resp.ControllerID = int32(e.id) // any broker passes requests on to the controller: best this one
 		}
 	}
-	resp.AuthorizedOperations = operationsIf(req.IncludeClusterAuthorizedOperations && req.Version <= 10, allClusterOperations)
-	m := metadataAnswer{clusterView: v, req: req, operations: operationsIf(req.IncludeTopicAuthorizedOperations, allTopicOperations)}
+	resp.AuthorizedOperations = operationsIf(req.IncludeClusterAuthorizedOperations, allClusterOperations)
+	m := metadataAnswer{clusterView: v, req: req,
+		operations: operationsIf(req.IncludeTopicAuthorizedOperations, allTopicOperations)}
 	resp.Topics = m.topics()
 	b.autoCreate(c, m.missing)
 	return answer(server.Reply{Body: resp, Code: m.first})

@@ -1,0 +1,105 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+
+	"moldau/internal/kafka"
+)
+
+const errorsHead = `# Error reference
+
+<!-- Generated from the tables in internal/kafka and internal/edge/api. Do not edit. -->
+
+The error codes of the Kafka protocol. Clients send a request again by themselves on the retriable ones, after fetching
+metadata where that helps. The last column says when Moldau answers the code; codes without an entry belong to features
+that are not built yet, or are never answered.
+
+| Code | Name | Retriable | When |
+|---:|---|---|---|
+`
+
+// ErrorReference gives docs/reference/errors.md.
+func ErrorReference() string {
+	var b strings.Builder
+	b.WriteString(errorsHead)
+	for _, c := range kafka.Codes() {
+		retriable := ""
+		if c.Retriable() {
+			retriable = "yes"
+		}
+		fmt.Fprintf(&b, "| %d | %s | %s | %s |\n", int16(c), c.Name(), retriable, whenAnswered[c])
+	}
+	return b.String()
+}
+
+// whenAnswered says in one sentence when a node answers a code. A test holds it against the code.
+var whenAnswered = map[kafka.Code]string{
+	kafka.None:                    "Everything went well.",
+	kafka.UnknownServerError:      "Something failed that has no code of its own; the broker's log says what.",
+	kafka.OffsetOutOfRange:        "The offset lies outside the partition: before its log start or behind its end.",
+	kafka.CorruptMessage:          "A record batch is damaged: lengths or checksum do not fit.",
+	kafka.UnknownTopicOrPartition: "There is no such topic or partition, or it was created a moment ago and this broker has not heard of it yet.",
+	kafka.LeaderNotAvailable:      "The partition has no leader at the moment.",
+	kafka.NotLeaderOrFollower:     "Another broker leads the partition; also answered for the metadata quorum by a node that does not lead it.",
+	kafka.RequestTimedOut:         "The controller, the disk or the other replicas took longer than the request allowed; what was asked may still happen.",
+	kafka.BrokerNotAvailable:      "A broker that is needed is not registered or is fenced.",
+	kafka.ReplicaNotAvailable:     "Some replicas of the partition cannot be reached from this listener.",
+	kafka.MessageTooLarge:         "The batch is larger than the topic's max.message.bytes, or expands to more than the broker allows.",
+	kafka.CoordinatorLoadInProgress: "The broker fetches a new block of producer ids from the controller, or a coordinator is still reading its " +
+		"topic.",
+	kafka.InvalidTopicException: "The name is no topic name, or the topic is internal and not for clients to write to.",
+	kafka.RecordListTooLarge:    "The batch is larger than a segment of the topic may be.",
+	kafka.NotEnoughReplicas:     "acks=all was asked for, and fewer replicas are in sync than min.insync.replicas wants; nothing was written.",
+	kafka.NotEnoughReplicasAfterAppend: "The records were written, but then fewer replicas were in sync than " +
+		"min.insync.replicas wants.",
+	kafka.InvalidRequiredAcks:                "acks is none of -1, 0 and 1.",
+	kafka.ClusterAuthorizationFailed:         "An authorizer refused the request.",
+	kafka.InvalidTimestamp:                   "A record's timestamp is further from the broker's clock than the topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms allow.",
+	kafka.UnsupportedVersion:                 "The version of the request does not know what it asks for.",
+	kafka.TopicAlreadyExists:                 "A topic of this name exists.",
+	kafka.InvalidPartitions:                  "The number of partitions is not possible: not above zero, or not above the present one.",
+	kafka.InvalidReplicationFactor:           "The number of replicas is not possible: not above zero, or larger than the number of brokers.",
+	kafka.InvalidReplicaAssignment:           "The assignment of replicas to brokers is not possible; the message says why.",
+	kafka.InvalidConfig:                      "A configuration key or value is wrong; the message says what is allowed.",
+	kafka.NotController:                      "The controller that was asked is not in office, or lost its office before the outcome was certain.",
+	kafka.InvalidRequest:                     "The request contradicts itself or asks the wrong node; the message says how.",
+	kafka.PolicyViolation:                    "The request goes beyond a limit of the broker; the message names it.",
+	kafka.OutOfOrderSequenceNumber:           "A batch of an idempotent producer does not follow the one before it: something in between is missing.",
+	kafka.InvalidProducerEpoch:               "A newer instance of the producer has taken its place.",
+	kafka.InvalidTxnState:                    "A transactional batch that does not belong to an open transaction; transactions are not built yet.",
+	kafka.TransactionCoordinatorFenced:       "A transaction marker came from a coordinator that another has replaced.",
+	kafka.TransactionalIDAuthorizationFailed: "A transactional id, or a transactional batch, was sent; transactions are not built yet.",
+	kafka.OperationNotAttempted:              "Nothing was done, because another part of the same request failed.",
+	kafka.KafkaStorageError:                  "The log directory of the partition is offline or its disk is full.",
+	kafka.FetchSessionIDNotFound:             "The fetch session is gone; the client begins a new one by itself.",
+	kafka.InvalidFetchSessionEpoch:           "The request does not follow the last one of its fetch session; the client begins a new one by itself.",
+	kafka.ListenerNotFound:                   "The leader of the partition is not on the listener that the client uses, or is fenced.",
+	kafka.TopicDeletionDisabled:              "delete.topic.enable is false.",
+	kafka.FencedLeaderEpoch:                  "The client knows an older leader of the partition; it fetches metadata and asks again.",
+	kafka.UnknownLeaderEpoch:                 "The client knows a newer leader of the partition than this broker does.",
+	kafka.UnsupportedCompressionType:         "The codec is unknown, or too new for the version of the request (zstd before Produce 7).",
+	kafka.StaleBrokerEpoch:                   "A broker speaks for a registration that a later one has replaced.",
+	kafka.OffsetNotAvailable:                 "A leader has just been elected and does not know yet up to where its log is committed.",
+	kafka.PreferredLeaderNotAvailable:        "The preferred leader is not in sync, so it was not elected.",
+	kafka.EligibleLeadersNotAvailable:        "No replica may be elected.",
+	kafka.ElectionNotNeeded:                  "The partition has the leader that an election would give it.",
+	kafka.InvalidRecord:                      "A record breaks a rule of the topic or of the format: a missing key where the topic is compacted, wrong offsets or counts.",
+	kafka.InvalidUpdateVersion:               "The feature level is unknown, or cannot be reached from the present one.",
+	kafka.InconsistentVoterSet:               "The voters of the request are not those of the quorum.",
+	kafka.SnapshotNotFound:                   "The metadata snapshot is not there any more.",
+	kafka.PositionOutOfRange:                 "The position lies outside the metadata snapshot.",
+	kafka.UnknownTopicID:                     "There is no topic with this id: it was deleted, or this broker has not heard of it yet.",
+	kafka.DuplicateBrokerRegistration:        "Another broker with this id is alive.",
+	kafka.BrokerIDNotRegistered:              "There is no broker with this id.",
+	kafka.InconsistentTopicID:                "The topic id does not belong to the topic.",
+	kafka.InconsistentClusterID:              "The request was meant for another cluster.",
+	kafka.FetchSessionTopicIDError:           "A fetch session began with topic names and went on with ids, or the other way round.",
+	kafka.IneligibleReplica:                  "A broker that may not be in sync was proposed for the in-sync replicas.",
+	kafka.NewLeaderElected:                   "A reassignment was completed and moved the leader.",
+	kafka.MismatchedEndpointType:             "Controllers were asked for on a broker's listener, or brokers on a controller's.",
+	kafka.UnsupportedEndpointType:            "There is no such kind of endpoint.",
+	kafka.InvalidRegistration:                "A broker's registration is incomplete or does not fit the cluster.",
+	kafka.InvalidVoterKey:                    "The request was meant for another voter of the metadata quorum.",
+	kafka.RebootstrapRequired:                "The client meant another cluster or node; it starts again from its bootstrap servers.",
+}
