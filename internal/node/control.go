@@ -27,6 +27,8 @@ type control struct {
 	rnd      *rand.Rand
 	publish  func(published)
 	fatal    func(error)
+	// brokerLives says whether this node's own broker runs.
+	brokerLives func() bool
 
 	mu      sync.Mutex
 	inbox   []func()
@@ -68,9 +70,9 @@ type published struct {
 	replies []func()
 }
 
-func newControl(pump *quorum.Pump, settings *controller.Settings, o Options, publish func(published), fatal func(error)) *control {
+func newControl(pump *quorum.Pump, settings *controller.Settings, o Options, n *Node) *control {
 	return &control{pump: pump, settings: settings, log: o.Log, now: o.Now, rnd: rand.New(rand.NewPCG(o.Seed())),
-		publish: publish, fatal: fatal, wake: make(chan struct{}, 1), stopped: make(chan struct{}),
+		publish: n.publisher.publish, fatal: n.fail, brokerLives: n.Ready, wake: make(chan struct{}, 1), stopped: make(chan struct{}),
 		committed: metadata.New(), epoch: kafka.NoEpoch}
 }
 
@@ -363,6 +365,9 @@ func (c *control) handle(r controller.Request, out *promise.Promise[api.ControlR
 func (c *control) tick() {
 	if c.epoch == kafka.NoEpoch || c.stopping {
 		return
+	}
+	if c.brokerLives() {
+		c.liveness.Alive(c.settings.Node, c.now())
 	}
 	c.propose(controller.Tick(c.now(), c.state(), c.rnd), nil)
 }

@@ -161,6 +161,14 @@ func (l *lifecycle) unfence(ctx context.Context) error {
 }
 
 func (l *lifecycle) beat(ctx context.Context, fence, shutdown bool) (*kmsg.BrokerHeartbeatResponse, error) {
+	body, err := l.ask(ctx, l.heartbeat(fence, shutdown))
+	if err != nil {
+		return nil, err
+	}
+	return body.(*kmsg.BrokerHeartbeatResponse), nil
+}
+
+func (l *lifecycle) heartbeat(fence, shutdown bool) kmsg.Request {
 	r := kmsg.NewPtrBrokerHeartbeatRequest()
 	r.SetVersion(r.MaxVersion())
 	r.BrokerID, r.BrokerEpoch = int32(l.node.ID), int64(l.epoch)
@@ -169,11 +177,7 @@ func (l *lifecycle) beat(ctx context.Context, fence, shutdown bool) (*kmsg.Broke
 	for _, d := range l.failed() {
 		r.OfflineLogDirs = append(r.OfflineLogDirs, d)
 	}
-	body, err := l.ask(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	return body.(*kmsg.BrokerHeartbeatResponse), nil
+	return r
 }
 
 // run sends heartbeats and directory reports until ctx ends.
@@ -188,11 +192,22 @@ func (l *lifecycle) run(ctx context.Context) {
 			l.assign(ctx, l.takeReports())
 		case <-ticker.C:
 		}
-		r, err := l.beat(ctx, false, false)
-		if err == nil && r.ErrorCode != 0 {
-			l.log.Warn("the controller refuses this broker's heartbeat", "error", kafka.Code(r.ErrorCode).Name())
-		}
+		l.tellAlive()
 	}
+}
+
+// tellAlive sends a heartbeat without waiting for the answer, which leaves only when everything before it is committed:
+// a slow disk of the controller must not make a live broker look dead.
+func (l *lifecycle) tellAlive() {
+	l.submit(controller.Request{Principal: kafka.Anonymous, Body: l.heartbeat(false, false)}).OnDone(
+		func(r api.ControlReply) {
+			if r.Err != nil {
+				return
+			}
+			if code := kafka.Code(r.Body.(*kmsg.BrokerHeartbeatResponse).ErrorCode); code != kafka.None {
+				l.log.Warn("the controller refuses this broker's heartbeat", "error", code.Name())
+			}
+		})
 }
 
 // maxAssignments is how many replicas one AssignReplicasToDirs request may carry (KIP-858).

@@ -215,7 +215,7 @@ func (n *Node) startControl() error {
 	if !n.config.IsSet("broker.session.timeout.ms") {
 		settings.BrokerSession = 3 * time.Second // every registered broker is ours
 	}
-	n.control = newControl(pump, settings, n.o, n.publisher.publish, n.fail)
+	n.control = newControl(pump, settings, n.o, n)
 	n.loops.Go(n.control.run)
 	n.producers = newProducerIDs(n)
 	return nil
