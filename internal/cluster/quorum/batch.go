@@ -7,8 +7,8 @@ import (
 	"moldau/internal/storage/record"
 )
 
-// The batches of the metadata log are plain: no compression, no producer, no headers, one time for all records. Offsets
-// and epoch are stamped when they are appended.
+// The batches of the metadata log are plain: no compression, no producer, no headers, one time for all
+// records. Offsets and epoch are stamped when they are appended.
 
 // dataBatch builds a batch of metadata records: values without keys.
 func dataBatch(timestampMs int64, values [][]byte) (record.Batch, error) {
@@ -76,8 +76,8 @@ func checkBatch(b record.Batch) error {
 		return err
 	}
 	if b.LastOffsetDelta() != b.Count()-1 || b.Count() < 1 {
-		return fmt.Errorf("batch at %d: %d records for %d offsets: %w", b.BaseOffset(), b.Count(), b.LastOffsetDelta()+1,
-			kafka.CorruptMessage)
+		return fmt.Errorf("batch at %d: %d records for %d offsets: %w", b.BaseOffset(), b.Count(),
+			b.LastOffsetDelta()+1, kafka.CorruptMessage)
 	}
 	return nil
 }

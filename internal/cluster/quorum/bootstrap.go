@@ -8,9 +8,10 @@ import (
 	"moldau/internal/cluster/metadata"
 )
 
-// Bootstrap gives the records that the first controller of a cluster writes, as the formatted directory states them: from
-// the 0-0 checkpoint, or from the bootstrap.checkpoint of earlier releases at the top of the metadata directory. Without
-// either it is nil, and the controller starts with the newest metadata.version of production.
+// Bootstrap gives the records that the first controller of a cluster writes, as the formatted directory
+// states them: from the 0-0 checkpoint, or from the bootstrap.checkpoint of earlier releases at the top of
+// the metadata directory. Without either it is nil, and the controller starts with the newest
+// metadata.version of production.
 func (p *Pump) Bootstrap() ([]metadata.Record, error) {
 	for _, name := range []string{
 		path.Join(p.store.dir, snapshotName(bootstrapID)),

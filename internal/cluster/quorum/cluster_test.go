@@ -21,8 +21,8 @@ var (
 	clusterSeed  = flag.Uint64("cluster.seed", 0, "run this one random cluster only, with a trace")
 )
 
-// TestCluster runs clusters of several replicas on crashable disks and a bad network, everything decided by a seed, and
-// checks after each step what must never happen; then heals everything and wants progress.
+// TestCluster runs clusters of several replicas on crashable disks and a bad network, everything decided by a
+// seed, and checks after each step what must never happen; then heals everything and wants progress.
 func TestCluster(t *testing.T) {
 	if *clusterSeed != 0 {
 		w := newWorld(t, *clusterSeed)
@@ -71,7 +71,8 @@ type world struct {
 	next  int // of the next proposed key
 
 	leaders map[kafka.LeaderEpoch]kafka.NodeID
-	// committed is the one history that everybody must agree on: for each committed batch its bytes, without CRC.
+	// committed is the one history that everybody must agree on: for each committed batch its bytes, without
+	// CRC.
 	committed []committedBatch
 	stats     worldStats
 }
@@ -433,7 +434,12 @@ func (w *world) work(n *simNode) {
 	k := w.rnd.IntN(len(n.works))
 	work := n.works[k]
 	n.works = slices.Delete(n.works, k, k+1)
-	n.pump.Completed(w.now, work, work.Run())
+	err := work.Run()
+	if !w.calm && w.rnd.IntN(20) == 0 && work.kind != workFlush || !w.calm && w.rnd.IntN(300) == 0 {
+		w.crash(slices.Index(w.nodes, n)) // done, and nobody hears of it
+		return
+	}
+	n.pump.Completed(w.now, work, err)
 	if work.kind == workInstall {
 		w.stats.downloads++
 	}

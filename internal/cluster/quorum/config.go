@@ -1,23 +1,29 @@
 package quorum
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"moldau/internal/kafka"
 )
 
-// Config is what a replica of the metadata log is told. Zero values get the defaults of Kafka, see withDefaults.
+// Config is what a replica of the metadata log is told. Zero values get the defaults of Kafka, see
+// withDefaults.
 type Config struct {
 	ClusterID string
 	// Self is this node and the directory id of its metadata directory.
 	Self ReplicaKey
 	// CanVote is set on nodes with the controller role. Others never stand for election nor grant a vote.
 	CanVote bool
-	// Endpoints are this node's controller listeners, the one for the quorum's traffic first.
+	// Endpoints are this node's controller listeners, the one for the quorum's traffic first. They are
+	// written into the voter set, where other nodes and Apache Kafka look for them; a sole voter needs one
+	// too, if only as an address.
 	Endpoints []Endpoint
 	// StaticVoters is controller.quorum.voters, in force while the log holds no voter set.
 	StaticVoters VoterSet
-	// Bootstrap is controller.quorum.bootstrap.servers: whom to ask for the leader. Ids are given by the core.
+	// Bootstrap is controller.quorum.bootstrap.servers: whom to ask for the leader. Ids are given by the
+	// core.
 	Bootstrap []Endpoint
 
 	ElectionTimeout    time.Duration // controller.quorum.election.timeout.ms
@@ -69,13 +75,24 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.RetentionBytes, 100<<20)
 	orDefault(&c.Retention, 7*24*time.Hour)
 	orDefault(&c.SnapshotBytes, 20<<20)
+	c.Endpoints = normalised(c.Endpoints)
 	return c
 }
 
-// endpoint gives the first endpoint of a voter or leader: Kafka talks to peers over its first controller listener.
+// normalised gives listener names in upper case, as Kafka writes them into the voter set.
+func normalised(list []Endpoint) []Endpoint {
+	out := slices.Clone(list)
+	for i := range out {
+		out[i].Name = strings.ToUpper(out[i].Name)
+	}
+	return out
+}
+
+// endpoint gives the endpoint of a listener, or the first: Kafka talks to peers over its first controller
+// listener.
 func endpoint(name string, list []Endpoint) (Endpoint, bool) {
 	for _, e := range list {
-		if name == "" || e.Name == name {
+		if name == "" || strings.EqualFold(e.Name, name) {
 			return e, true
 		}
 	}

@@ -20,8 +20,8 @@ type ControlBody interface {
 	encode(b []byte) []byte
 }
 
-// LeaderChangeRecord opens every epoch: who leads, who the voters were and who granted. It is version 0 for ever: later
-// versions exist, but Apache Kafka always reads it as version 0.
+// LeaderChangeRecord opens every epoch: who leads, who the voters were and who granted. It is version 0 for
+// ever: later versions exist, but Apache Kafka always reads it as version 0.
 type LeaderChangeRecord struct {
 	Leader   kafka.NodeID
 	Voters   []kafka.NodeID
@@ -86,8 +86,8 @@ func (r VotersRecord) encode(b []byte) []byte {
 	return putNoTags(b)
 }
 
-// decodeControl reads one control record. An unknown type is an error, as it is in Kafka: who does not know a control
-// record cannot follow the quorum.
+// decodeControl reads one control record. An unknown type is an error, as it is in Kafka: who does not know a
+// control record cannot follow the quorum.
 func decodeControl(key, value []byte) (ControlBody, error) {
 	kind, err := record.ParseControlKey(key)
 	if err != nil {

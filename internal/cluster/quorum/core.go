@@ -8,22 +8,22 @@ import (
 	"moldau/internal/kafka"
 )
 
-// LogView is what the core asks about the local log. Answers are immediate and current: the pump has carried out every
-// earlier action.
+// LogView is what the core asks about the local log. Answers are immediate and current: the pump has carried
+// out every earlier action.
 type LogView interface {
 	Start() kafka.Offset
 	End() kafka.Offset
 	// LastEpoch is the epoch of the last batch, of the snapshot that the empty log stands on, or 0.
 	LastEpoch() kafka.LeaderEpoch
-	// EndOffsetFor gives the largest known epoch that is not above the asked one and the offset where it ends. An epoch
-	// above all gives the log's end and last epoch.
+	// EndOffsetFor gives the largest known epoch that is not above the asked one and the offset where it
+	// ends. An epoch above all gives the log's end and last epoch.
 	EndOffsetFor(kafka.LeaderEpoch) OffsetAndEpoch
 	// Snapshots lists the complete snapshots in ascending order, without the 0-0 checkpoint.
 	Snapshots() []OffsetAndEpoch
 }
 
-// Event is what happens to a replica: Started, Ticked, Arrived, Lost, Appended, AppendFailed, Truncated, Flushed,
-// SnapshotLoaded, ResignAsked or ShutdownAsked.
+// Event is what happens to a replica: Started, Ticked, Arrived, Lost, Appended, AppendFailed, Truncated,
+// Flushed, SnapshotLoaded, SnapshotDropped, ResignAsked or ShutdownAsked.
 type Event interface{ isEvent() }
 
 // Started is the first event, given once, after Load.
@@ -38,8 +38,8 @@ type Arrived struct{ Message Message }
 // Lost says that a request of ours will not be answered.
 type Lost struct{ Request uint64 }
 
-// Appended says that the log has grown, by an Append action or by a proposal of the controller. Controls are the control
-// records among what was appended.
+// Appended says that the log has grown, by an Append action or by a proposal of the controller. Controls are
+// the control records among what was appended.
 type Appended struct{ Controls []ControlRecord }
 
 // AppendFailed says that an Append action could not be carried out for want of space; nothing was appended.
@@ -51,11 +51,15 @@ type Truncated struct{}
 // Flushed says that the log is durable up to End.
 type Flushed struct{ End kafka.Offset }
 
-// SnapshotLoaded says that a downloaded snapshot has replaced the log. Controls are its voters and kraft.version.
+// SnapshotLoaded says that a downloaded snapshot has replaced the log. Controls are its voters and
+// kraft.version.
 type SnapshotLoaded struct {
 	Snapshot OffsetAndEpoch
 	Controls []ControlRecord
 }
+
+// SnapshotDropped says that a downloaded snapshot is of no use.
+type SnapshotDropped struct{ Snapshot OffsetAndEpoch }
 
 // ResignAsked makes a leader step down: its controller failed.
 type ResignAsked struct{}
@@ -63,17 +67,18 @@ type ResignAsked struct{}
 // ShutdownAsked makes the replica hand over and fall silent.
 type ShutdownAsked struct{}
 
-func (Started) isEvent()        {}
-func (Ticked) isEvent()         {}
-func (Arrived) isEvent()        {}
-func (Lost) isEvent()           {}
-func (Appended) isEvent()       {}
-func (AppendFailed) isEvent()   {}
-func (Truncated) isEvent()      {}
-func (Flushed) isEvent()        {}
-func (SnapshotLoaded) isEvent() {}
-func (ResignAsked) isEvent()    {}
-func (ShutdownAsked) isEvent()  {}
+func (Started) isEvent()         {}
+func (Ticked) isEvent()          {}
+func (Arrived) isEvent()         {}
+func (Lost) isEvent()            {}
+func (Appended) isEvent()        {}
+func (AppendFailed) isEvent()    {}
+func (Truncated) isEvent()       {}
+func (Flushed) isEvent()         {}
+func (SnapshotLoaded) isEvent()  {}
+func (SnapshotDropped) isEvent() {}
+func (ResignAsked) isEvent()     {}
+func (ShutdownAsked) isEvent()   {}
 
 // Actions are what a step asks for, to be carried out in the order of the fields.
 type Actions struct {
@@ -104,8 +109,8 @@ type SnapshotPiece struct {
 	Bytes    []byte
 }
 
-// Core is one replica's state of the KRaft protocol. It is deterministic: the same events at the same times with the
-// same random source give the same actions.
+// Core is one replica's state of the KRaft protocol. It is deterministic: the same events at the same times
+// with the same random source give the same actions.
 type Core struct {
 	config Config
 	log    LogView
@@ -140,8 +145,8 @@ type Core struct {
 
 // NewCore makes a replica that has not started.
 func NewCore(c Config, log LogView, voters *VoterHistory, rnd *rand.Rand) *Core {
-	return &Core{config: c.withDefaults(), log: log, rnd: rnd, voters: voters, leader: kafka.NoNode, voted: NoReplica,
-		highWatermark: kafka.NoOffset}
+	return &Core{config: c.withDefaults(), log: log, rnd: rnd, voters: voters,
+		leader: kafka.NoNode, voted: NoReplica, highWatermark: kafka.NoOffset}
 }
 
 // Step takes one event and gives what is to be done about it.
@@ -164,6 +169,8 @@ func (c *Core) Step(now time.Time, e Event) Actions {
 		c.flushed(now, e.End)
 	case SnapshotLoaded:
 		c.snapshotLoaded(now, e)
+	case SnapshotDropped:
+		c.snapshotDropped(now, e.Snapshot)
 	case ResignAsked:
 		c.resign(now)
 	case ShutdownAsked:
@@ -183,8 +190,8 @@ func (c *Core) Step(now time.Time, e Event) Actions {
 // Deadline is when the next Ticked is due; the zero time: only an event can change anything.
 func (c *Core) Deadline() time.Time { return c.wake }
 
-// election is what must be on disk now. Prospective and Resigned are not states of the disk: the first keeps the vote and
-// leader it found, the second is the leader that it was.
+// election is what must be on disk now. Prospective and Resigned are not states of the disk: the first keeps
+// the vote and leader it found, the second is the leader that it was.
 func (c *Core) election() ElectionState {
 	s := ElectionState{Epoch: c.epoch, Leader: c.leader, Voted: c.voted, Voters: c.voters.Latest().ids(),
 		KRaftVersion: c.voters.KRaftVersion()}

@@ -20,21 +20,27 @@ const maxParked = maxReplicas
 // onFetchRequest serves the log to a replica, or parks the request.
 func (c *Core) onFetchRequest(now time.Time, m Message, r *FetchRequest) {
 	if c.wrongCluster(r.ClusterID) {
-		c.answer(m, &FetchResponse{Verdict: topError(kafka.InconsistentClusterID), HighWatermark: kafka.NoOffset,
-			LogStart: kafka.NoOffset, From: kafka.NoOffset})
+		resp := c.emptyFetch(kafka.InconsistentClusterID)
+		resp.Verdict = topError(kafka.InconsistentClusterID)
+		c.answer(m, resp)
 		return
 	}
 	resp := c.fetch(now, r)
-	wait := resp.Code == kafka.None && resp.Diverging == nil && resp.Snapshot == nil && resp.From == kafka.NoOffset &&
-		r.MaxWaitMs > 0 && r.HighWatermark >= resp.HighWatermark
-	if !wait {
+	if r.MaxWaitMs == 0 || resp.says(r) {
 		c.answer(m, resp)
 		return
 	}
 	c.park(m, r, now.Add(time.Duration(r.MaxWaitMs)*time.Millisecond))
 }
 
-// park keeps a fetch. A replica has one at a time: an older one was given up by its sender and is answered empty.
+// says tells whether there is anything in an answer that the replica does not know.
+func (r *FetchResponse) says(to *FetchRequest) bool {
+	return r.Code != kafka.None || r.Diverging != nil || r.Snapshot != nil || r.From != kafka.NoOffset ||
+		r.HighWatermark > to.HighWatermark
+}
+
+// park keeps a fetch. A replica has one at a time: an older one was given up by its sender and is answered
+// empty.
 func (c *Core) park(m Message, r *FetchRequest, until time.Time) {
 	c.parked = slices.DeleteFunc(c.parked, func(p parkedFetch) bool {
 		old := r.Replica.ID >= 0 && p.request.Replica == r.Replica
@@ -57,12 +63,11 @@ func (c *Core) answerParked(now time.Time) {
 	c.parked = nil
 	for _, p := range again {
 		resp := c.fetch(now, p.request)
-		if resp.From == kafka.NoOffset && resp.Code == kafka.None && resp.Diverging == nil && resp.Snapshot == nil &&
-			p.request.HighWatermark >= resp.HighWatermark {
+		if resp.says(p.request) {
+			c.answer(p.message, resp)
+		} else {
 			c.parked = append(c.parked, p)
-			continue
 		}
-		c.answer(p.message, resp)
 	}
 }
 
@@ -136,8 +141,9 @@ func (c *Core) leaderCheck(epoch kafka.LeaderEpoch) kafka.Code {
 	return kafka.None
 }
 
-// validate compares the replica's end with this log. If the replica has to load a snapshot or to truncate first, that is
-// written into resp. An offset of 0 is always sent to the snapshot when there is one, even if the log still begins at 0.
+// validate compares the replica's end with this log. If the replica has to load a snapshot or to truncate
+// first, that is written into resp. An offset of 0 is always sent to the snapshot when there is one, even if
+// the log still begins at 0.
 func (c *Core) validate(r *FetchRequest, resp *FetchResponse) bool {
 	snapshots := c.log.Snapshots()
 	if r.Offset == 0 {
@@ -149,8 +155,8 @@ func (c *Core) validate(r *FetchRequest, resp *FetchResponse) bool {
 	}
 	start := c.log.Start()
 	if len(snapshots) > 0 {
-		oldest := snapshots[0]
-		if r.Offset < start || r.Offset == start && r.LastEpoch != oldest.Epoch && start > 0 || r.LastEpoch < c.oldestEpoch() {
+		otherBranch := r.Offset == start && start > 0 && r.LastEpoch != snapshots[0].Epoch
+		if r.Offset < start || otherBranch || r.LastEpoch < c.oldestEpoch() {
 			resp.Snapshot = &snapshots[len(snapshots)-1]
 			return false
 		}
@@ -163,7 +169,8 @@ func (c *Core) validate(r *FetchRequest, resp *FetchResponse) bool {
 	return true
 }
 
-// oldestEpoch is the epoch below which this log cannot judge: that of the snapshot it starts at, 0 if it is whole.
+// oldestEpoch is the epoch below which this log cannot judge: that of the snapshot it starts at, 0 if it is
+// whole.
 func (c *Core) oldestEpoch() kafka.LeaderEpoch {
 	if c.log.Start() == 0 {
 		return 0
@@ -171,8 +178,8 @@ func (c *Core) oldestEpoch() kafka.LeaderEpoch {
 	return c.log.Snapshots()[0].Epoch
 }
 
-// endOffsetFor is the log's answer, except for an epoch that ends where the oldest snapshot does: there the snapshot's
-// own epoch is what a replica can go on from.
+// endOffsetFor is the log's answer, except for an epoch that ends where the oldest snapshot does: there the
+// snapshot's own epoch is what a replica can go on from.
 func (c *Core) endOffsetFor(epoch kafka.LeaderEpoch) OffsetAndEpoch {
 	end := c.log.EndOffsetFor(epoch)
 	if s := c.log.Snapshots(); len(s) > 0 && end.Offset == s[0].Offset && end.Epoch == epoch {
@@ -181,8 +188,8 @@ func (c *Core) endOffsetFor(epoch kafka.LeaderEpoch) OffsetAndEpoch {
 	return end
 }
 
-// onFetchSnapshotRequest serves a piece of a snapshot. Whether the snapshot exists is known here; its size, and so
-// whether the position is in range, only to the pump.
+// onFetchSnapshotRequest serves a piece of a snapshot. Whether the snapshot exists is known here; its size,
+// and so whether the position is in range, only to the pump.
 func (c *Core) onFetchSnapshotRequest(now time.Time, m Message, r *FetchSnapshotRequest) {
 	resp := &FetchSnapshotResponse{Snapshot: r.Snapshot, Position: r.Position, MaxBytes: r.MaxBytes}
 	if c.wrongCluster(r.ClusterID) {

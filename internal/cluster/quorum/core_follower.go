@@ -13,7 +13,8 @@ type following struct {
 	fetchBy time.Time
 	// fetched is set by the first good answer of this leader: from then on no pre-vote is granted.
 	fetched bool
-	// busy is set while an append, a truncation or a snapshot is being carried out: the log's end is about to move.
+	// busy is set while an append, a truncation or a snapshot is being carried out: the log's end is about to
+	// move.
 	busy bool
 	// leaderHighWatermark is the highest that the leader told.
 	leaderHighWatermark kafka.Offset
@@ -44,8 +45,9 @@ func (c *Core) pollFollower(now time.Time) bool {
 		return false
 	}
 	if f.download != nil {
-		c.request(now, leader, &FetchSnapshotRequest{ClusterID: &c.config.ClusterID, Replica: c.config.Self, Epoch: c.epoch,
-			Snapshot: f.download.id, Position: f.download.position, MaxBytes: c.config.FetchSnapshotMaxBytes})
+		c.request(now, leader, &FetchSnapshotRequest{ClusterID: &c.config.ClusterID, Replica: c.config.Self,
+			Epoch: c.epoch, Snapshot: f.download.id, Position: f.download.position,
+			MaxBytes: c.config.FetchSnapshotMaxBytes})
 		return false
 	}
 	if c.fetching(now) {
@@ -70,8 +72,8 @@ func (c *Core) fetching(now time.Time) bool {
 	return false
 }
 
-// sendFetch asks for what follows the log's end. On a replica that counts for commitment the position says that all
-// before it is on disk, so it leaves only when that is true.
+// sendFetch asks for what follows the log's end. On a replica that counts for commitment the position says
+// that all before it is on disk, so it leaves only when that is true.
 func (c *Core) sendFetch(now time.Time, to Peer) {
 	at := c.position()
 	m := c.numbered(now, to, &FetchRequest{ClusterID: &c.config.ClusterID, Replica: c.config.Self, Epoch: c.epoch,
@@ -84,7 +86,8 @@ func (c *Core) sendFetch(now time.Time, to Peer) {
 	}
 }
 
-// fetchFromAny sends a Fetch to a bootstrap server, or to a voter if none is configured: it answers who leads.
+// fetchFromAny sends a Fetch to a bootstrap server, or to a voter if none is configured: it answers who
+// leads.
 func (c *Core) fetchFromAny(now time.Time) {
 	if c.fetching(now) {
 		return
@@ -135,8 +138,8 @@ func (c *Core) onFetchResponse(now time.Time, peer kafka.NodeID, asked *FetchReq
 	case r.Diverging != nil:
 		cut := c.truncationPoint(*r.Diverging)
 		if cut < c.highWatermark {
-			c.out.Fatal = fmt.Errorf("leader %d of epoch %d asks to truncate to %d, below the committed offset %d", c.leader,
-				c.epoch, cut, c.highWatermark)
+			c.out.Fatal = fmt.Errorf("leader %d of epoch %d asks to truncate to %d, below the committed offset %d",
+				c.leader, c.epoch, cut, c.highWatermark)
 			return
 		}
 		f.busy, c.out.Truncate = true, &cut
@@ -214,7 +217,13 @@ func (c *Core) onFetchSnapshotResponse(now time.Time, peer kafka.NodeID, asked *
 	f.fetched, f.fetchBy = true, now.Add(c.config.FetchTimeout)
 }
 
-// snapshotLoaded goes on behind a snapshot that has replaced the log. It is committed, for a leader served it.
+// awaits says whether the replica wants a snapshot to replace its log.
+func (c *Core) awaits(id OffsetAndEpoch) bool {
+	return c.role == Follower && c.following.download != nil && c.following.download.id == id
+}
+
+// snapshotLoaded goes on behind a snapshot that has replaced the log. It is committed, for a leader served
+// it.
 func (c *Core) snapshotLoaded(_ time.Time, e SnapshotLoaded) {
 	c.voters.reset()
 	c.voters.apply(e.Controls)
@@ -222,6 +231,14 @@ func (c *Core) snapshotLoaded(_ time.Time, e SnapshotLoaded) {
 	c.setHighWatermark(e.Snapshot.Offset)
 	if c.role == Follower {
 		c.following.download, c.following.busy = nil, false
+	}
+}
+
+// snapshotDropped fetches again; the leader will name a snapshot anew if one is needed.
+func (c *Core) snapshotDropped(now time.Time, id OffsetAndEpoch) {
+	if c.awaits(id) {
+		c.following.download, c.following.busy = nil, false
+		c.pause(now, c.leader)
 	}
 }
 

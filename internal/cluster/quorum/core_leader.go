@@ -29,6 +29,8 @@ type progress struct {
 	leaderEndOld kafka.Offset // the leader's end at the fetch before
 }
 
+func (p progress) compare(k ReplicaKey) int { return compareKeys(p.key, k) }
+
 // maxReplicas bounds the replicas whose progress a leader remembers.
 const maxReplicas = 4096
 
@@ -45,12 +47,13 @@ func (c *Core) observe(now time.Time, replica ReplicaKey, offset kafka.Offset) {
 		replica = v.Key
 		c.hear(now, replica.ID)
 	}
-	i, ok := slices.BinarySearchFunc(l.replicas, replica, func(p progress, k ReplicaKey) int { return compareKeys(p.key, k) })
+	i, ok := slices.BinarySearchFunc(l.replicas, replica, progress.compare)
 	if !ok {
 		if len(l.replicas) >= maxReplicas {
 			return
 		}
-		l.replicas = slices.Insert(l.replicas, i, progress{key: replica, end: kafka.NoOffset, leaderEndOld: kafka.NoOffset})
+		unknown := progress{key: replica, end: kafka.NoOffset, leaderEndOld: kafka.NoOffset}
+		l.replicas = slices.Insert(l.replicas, i, unknown)
 	}
 	p := &l.replicas[i]
 	end := c.log.End()
@@ -64,7 +67,8 @@ func (c *Core) observe(now time.Time, replica ReplicaKey, offset kafka.Offset) {
 	c.raiseHighWatermark(now)
 }
 
-// hear notes a sign of life of a voter. A majority of them, this leader included, winds the check-quorum timer up.
+// hear notes a sign of life of a voter. A majority of them, this leader included, winds the check-quorum
+// timer up.
 func (c *Core) hear(now time.Time, voter kafka.NodeID) {
 	l := c.leading
 	if !slices.Contains(l.heard, voter) {
@@ -84,8 +88,8 @@ func (c *Core) neededOthers() int {
 	return set.majority()
 }
 
-// raiseHighWatermark computes what a majority of the voters holds. This node counts with what it has synced, the others
-// with what they fetch from, which they synced before asking. Parked fetches hear of a rise.
+// raiseHighWatermark computes what a majority of the voters holds. This node counts with what it has synced,
+// the others with what they fetch from, which they synced before asking. Parked fetches hear of a rise.
 func (c *Core) raiseHighWatermark(now time.Time) {
 	set := c.voters.Latest()
 	ends := make([]kafka.Offset, 0, len(set))
@@ -202,7 +206,8 @@ func (c *Core) handedOver() bool {
 	return c.role != Resigned || len(c.resigning.acknowledged) >= len(c.others())
 }
 
-func (c *Core) onEndResponse(now time.Time, peer kafka.NodeID, asked *EndQuorumEpochRequest, r *EndQuorumEpochResponse) {
+func (c *Core) onEndResponse(now time.Time, peer kafka.NodeID, asked *EndQuorumEpochRequest,
+	r *EndQuorumEpochResponse) {
 	if c.accept(now, peer, r.Verdict) && c.role == Resigned && asked.Epoch == c.epoch {
 		c.resigning.acknowledged = append(c.resigning.acknowledged, peer)
 	}

@@ -2,8 +2,8 @@ package quorum
 
 import "time"
 
-// maxTransitions bounds the roles that a replica can pass through at one moment: Resigned, Unattached, Prospective,
-// Candidate, Leader.
+// maxTransitions bounds the roles that a replica can pass through at one moment: Resigned, Unattached,
+// Prospective, Candidate, Leader.
 const maxTransitions = 6
 
 // poll does what the time asks for: transitions first, until one role stays, then its requests.

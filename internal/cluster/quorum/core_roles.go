@@ -7,8 +7,8 @@ import (
 	"moldau/internal/kafka"
 )
 
-// This file holds the transitions between roles. Each sets everything that depends on the role; Step persists what has to
-// be persisted.
+// This file holds the transitions between roles. Each sets everything that depends on the role; Step persists
+// what has to be persisted.
 
 // leaveRole drops what belongs to the role that ends.
 func (c *Core) leaveRole() { c.ballot, c.leading, c.following, c.resigning = nil, nil, nil, nil }
@@ -20,8 +20,9 @@ func (c *Core) enterEpoch(epoch kafka.LeaderEpoch) {
 	}
 }
 
-// toUnattached waits for a leader of the epoch. Unless the replica had a leader to follow, what is left of its election
-// timer goes on running, so that a stream of higher epochs cannot keep it from ever standing for election.
+// toUnattached waits for a leader of the epoch. Unless the replica had a leader to follow, what is left of
+// its election timer goes on running, so that a stream of higher epochs cannot keep it from ever standing for
+// election.
 func (c *Core) toUnattached(now time.Time, epoch kafka.LeaderEpoch, leader kafka.NodeID) {
 	keep := c.role == Candidate || c.role == Unattached || c.role == Resigned ||
 		c.role == Prospective && !c.ballot.rejected(c)
@@ -33,7 +34,8 @@ func (c *Core) toUnattached(now time.Time, epoch kafka.LeaderEpoch, leader kafka
 	c.role, c.leader, c.leaderEndpoints = Unattached, leader, nil
 }
 
-// toProspective asks the voters whether they would vote for this replica, without disturbing anybody's epoch (KIP-996).
+// toProspective asks the voters whether they would vote for this replica, without disturbing anybody's epoch
+// (KIP-996).
 func (c *Core) toProspective(now time.Time) {
 	c.leaveRole()
 	c.role = Prospective
@@ -59,8 +61,8 @@ func (c *Core) toCandidate(now time.Time, epoch kafka.LeaderEpoch) {
 	}
 }
 
-// toLeader opens the epoch with a control batch. The high watermark is unknown until that batch is on a majority: what
-// earlier epochs left behind is committed only thereby.
+// toLeader opens the epoch with a control batch. The high watermark is unknown until that batch is on a
+// majority: what earlier epochs left behind is committed only thereby.
 func (c *Core) toLeader(now time.Time) {
 	granting := c.ballot.grantedBy()
 	c.leaveRole()
@@ -71,8 +73,8 @@ func (c *Core) toLeader(now time.Time) {
 	c.out.Control = c.epochStartRecords(granting)
 }
 
-// epochStartRecords are the records of the batch that opens an epoch. A voter set that is not in the log yet (from the
-// 0-0 checkpoint), or that has old words about this node, is written along.
+// epochStartRecords are the records of the batch that opens an epoch. A voter set that is not in the log yet
+// (from the 0-0 checkpoint), or that has old words about this node, is written along.
 func (c *Core) epochStartRecords(granting []kafka.NodeID) []ControlBody {
 	set := c.voters.Latest()
 	out := []ControlBody{LeaderChangeRecord{Leader: c.config.Self.ID, Voters: set.ids(), Granting: granting}}
@@ -98,8 +100,8 @@ func (c *Core) toFollower(now time.Time, epoch kafka.LeaderEpoch, leader kafka.N
 	c.following = &following{fetchBy: now.Add(c.config.FetchTimeout), leaderHighWatermark: kafka.NoOffset}
 }
 
-// toResigned is a leader that leads no more. It stays in its epoch until the others have another leader, or until its
-// election timer sends it into the next epoch: it never leads the same epoch twice.
+// toResigned is a leader that leads no more. It stays in its epoch until the others have another leader, or
+// until its election timer sends it into the next epoch: it never leads the same epoch twice.
 func (c *Core) toResigned(now time.Time) {
 	c.resigning = &resigning{candidates: c.successors()}
 	r := c.resigning
@@ -117,8 +119,8 @@ func (c *Core) resign(now time.Time) {
 	}
 }
 
-// learn takes in what a message says about epoch and leader. It reports false for a contradiction: a second leader of
-// the epoch, or this node named as a leader that it is not.
+// learn takes in what a message says about epoch and leader. It reports false for a contradiction: a second
+// leader of the epoch, or this node named as a leader that it is not.
 func (c *Core) learn(now time.Time, leader kafka.NodeID, epoch kafka.LeaderEpoch, at []Endpoint) bool {
 	if leader == c.config.Self.ID && (epoch != c.epoch || c.leader != leader) {
 		return false

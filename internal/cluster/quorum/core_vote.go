@@ -119,7 +119,8 @@ func (c *Core) onVoteRequest(now time.Time, m Message, r *VoteRequest) {
 	c.answer(m, &VoteResponse{Verdict: c.verdict(kafka.None), Granted: granted})
 }
 
-// grants decides about a vote. Nothing asks whether the candidate is a voter: voter sets may differ while one changes.
+// grants decides about a vote. Nothing asks whether the candidate is a voter: voter sets may differ while one
+// changes.
 func (c *Core) grants(r *VoteRequest) bool {
 	upToDate := r.Last.Compare(c.position()) >= 0
 	if r.PreVote {
@@ -127,7 +128,8 @@ func (c *Core) grants(r *VoteRequest) bool {
 		case Leader:
 			return false
 		case Follower:
-			// A follower that has heard its leader does not help to depose it (a leader lost to a minority only).
+			// A follower that has heard its leader does not help to depose it (a leader lost to a minority
+			// only).
 			return upToDate && !c.following.fetched
 		}
 		return upToDate

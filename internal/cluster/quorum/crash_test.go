@@ -26,8 +26,8 @@ func crashConfig() Config {
 	return c
 }
 
-// live founds or restarts a sole voter and works until it is done or the disk fails. Everything that a power cut must
-// not take back goes into life.
+// live founds or restarts a sole voter and works until it is done or the disk fails. Everything that a power
+// cut must not take back goes into life.
 func live(fsys *vfs.Mem, life *soleLife, seed uint64) error {
 	c, now := crashConfig(), testTime()
 	if err := format(fsys, c, Standalone(c.Self, c.Endpoints), now); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -89,8 +89,8 @@ func (life *soleLife) check(n *testNode) error {
 	return nil
 }
 
-// TestCrashAnywhere cuts the power at every mutating call of two lives, with several patterns of what the disk kept, then
-// at random calls of the recovery, and looks for broken promises.
+// TestCrashAnywhere cuts the power at every mutating call of two lives, with several patterns of what the
+// disk kept, then at random calls of the recovery, and looks for broken promises.
 func TestCrashAnywhere(t *testing.T) {
 	whole := vfs.NewMem(vfs.MemOptions{})
 	if err := live(whole, &soleLife{}, 1); err != nil {

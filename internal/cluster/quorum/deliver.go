@@ -8,11 +8,11 @@ import (
 	"moldau/internal/storage/record"
 )
 
-// Delivery is the next thing that a replica's image has to take in: a snapshot, which replaces everything, or a committed
-// batch.
+// Delivery is the next thing that a replica's image has to take in: a snapshot, which replaces everything, or
+// a committed batch.
 type Delivery struct {
-	// Snapshot, when not nil, is the new beginning: the image starts empty and takes the whole of it. The receiver closes
-	// it.
+	// Snapshot, when not nil, is the new beginning: the image starts empty and takes the whole of it. The
+	// receiver closes it.
 	Snapshot *SnapshotReader
 	Batch    Batch
 }
@@ -63,7 +63,8 @@ func DecodeRecords(values [][]byte) ([]metadata.Record, error) {
 // deliverer hands committed batches to the driver, in order and once.
 type deliverer struct {
 	committed kafka.Offset // highest high watermark so far
-	// at is the end of what was delivered: the offset of the next record, the epoch and the time of the last batch.
+	// at is the end of what was delivered: the offset of the next record, the epoch and the time of the last
+	// batch.
 	at          OffsetAndEpoch
 	timestampMs int64
 	// pending is a snapshot to deliver before anything else.
@@ -144,5 +145,6 @@ func (p *Pump) nextSnapshot() (Delivery, bool) {
 	return Delivery{Snapshot: r}, true
 }
 
-// Delivered is the end of what Next has given: the offset of the next record to come and the epoch of the last batch.
+// Delivered is the end of what Next has given: the offset of the next record to come and the epoch of the
+// last batch.
 func (p *Pump) Delivered() OffsetAndEpoch { return p.reader.at }

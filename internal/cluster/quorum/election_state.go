@@ -15,7 +15,8 @@ import (
 	"moldau/internal/storage/vfs"
 )
 
-// ElectionState is what a replica must never forget: the newest epoch it knows, and in it the leader or its own vote.
+// ElectionState is what a replica must never forget: the newest epoch it knows, and in it the leader or its
+// own vote.
 type ElectionState struct {
 	Epoch  kafka.LeaderEpoch
 	Leader kafka.NodeID // NoNode: not known
@@ -134,7 +135,8 @@ func readElectionState(fsys vfs.FS, dir string) (ElectionState, error) {
 	return s, nil
 }
 
-// writeElectionState replaces dir/quorum-state durably: when it returns without error, no crash brings the old one back.
+// writeElectionState replaces dir/quorum-state durably: when it returns without error, no crash brings the
+// old one back.
 func writeElectionState(fsys vfs.FS, dir string, s ElectionState) error {
 	b, err := s.encode()
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 // LogDirName is the directory of the metadata log inside metadata.log.dir.
 const LogDirName = "__cluster_metadata-0"
 
-// legacyBootstrapName is the file at the top of the metadata directory in which releases of Kafka before 4.4 kept the
-// bootstrap records.
+// legacyBootstrapName is the file at the top of the metadata directory in which releases of Kafka before 4.4
+// kept the bootstrap records.
 const legacyBootstrapName = "bootstrap.checkpoint"
 
 // ErrFounded is the answer of Format to a directory that has a metadata log already.
@@ -25,12 +25,13 @@ var ErrFounded = errors.New("the metadata directory is formatted already")
 
 // FormatOptions is what a new cluster is founded with.
 type FormatOptions struct {
-	// Voters are the first voters: one for --standalone, the listed ones for --initial-controllers (the same on each of
-	// them), none for a controller that joins later (--no-initial-controllers).
+	// Voters are the first voters: one for --standalone, the listed ones for --initial-controllers (the same
+	// on each of them), none for a controller that joins later (--no-initial-controllers).
 	Voters VoterSet
 	// MetadataVersion is the level of metadata.version.
 	MetadataVersion int16
-	// Features are the levels of the others. kraft.version is not among them (it is 1) and level 0 is left out.
+	// Features are the levels of the others. kraft.version is not among them (it is 1) and level 0 is left
+	// out.
 	Features []metadata.FeatureLevel
 	// Records follow the features: SCRAM credentials.
 	Records []metadata.Record
@@ -39,12 +40,12 @@ type FormatOptions struct {
 
 // Standalone makes the voter set of `format --standalone`: this node alone.
 func Standalone(self ReplicaKey, endpoints []Endpoint) VoterSet {
-	return VoterSet{{Key: self, Endpoints: endpoints, KRaft: supportedKRaft}}
+	return VoterSet{{Key: self, Endpoints: normalised(endpoints), KRaft: supportedKRaft}}
 }
 
-// Format founds a cluster's metadata in dir (metadata.log.dir), which exists: it writes the 0-0 checkpoint that
-// `kafka-storage format` writes for a dynamic quorum. The checkpoint is durable when Format returns; a crash before
-// leaves a directory that can be formatted again. Write meta.properties after it, not before.
+// Format founds a cluster's metadata in dir (metadata.log.dir), which exists: it writes the 0-0 checkpoint
+// that `kafka-storage format` writes for a dynamic quorum. The checkpoint is durable when Format returns; a
+// crash before leaves a directory that can be formatted again. Write meta.properties after it, not before.
 func Format(fsys vfs.FS, dir string, o FormatOptions) error {
 	logDir := path.Join(dir, LogDirName)
 	if err := checkUnfounded(fsys, dir); err != nil {
@@ -71,10 +72,11 @@ func Format(fsys vfs.FS, dir string, o FormatOptions) error {
 	return w.Finish()
 }
 
-// bootstrapRecords are the records that the first controller writes into the log: metadata.version first, then the other
-// features by name.
+// bootstrapRecords are the records that the first controller writes into the log: metadata.version first,
+// then the other features by name.
 func bootstrapRecords(o FormatOptions) []metadata.Record {
-	out := []metadata.Record{&metadata.FeatureLevelRecord{Name: metadata.MetadataVersionFeature, Level: o.MetadataVersion}}
+	first := &metadata.FeatureLevelRecord{Name: metadata.MetadataVersionFeature, Level: o.MetadataVersion}
+	out := []metadata.Record{first}
 	features := slices.SortedFunc(slices.Values(o.Features), func(a, b metadata.FeatureLevel) int {
 		return cmp.Compare(a.Name, b.Name)
 	})

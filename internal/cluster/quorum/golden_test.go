@@ -14,8 +14,8 @@ import (
 	"moldau/internal/storage/vfs"
 )
 
-// The files kafka-4.4-* in testdata were written by one node of Apache Kafka 4.4.0: formatted with --standalone, started,
-// stopped, started again and killed.
+// The files kafka-4.4-* in testdata were written by one node of Apache Kafka 4.4.0: formatted with
+// --standalone, started, stopped, started again and killed.
 
 func golden(t *testing.T, name string) []byte {
 	t.Helper()

@@ -83,7 +83,8 @@ func (c *Core) answer(to Message, body Body) {
 	c.out.Send = append(c.out.Send, Message{Request: to.Request, Peer: to.Peer, Body: body})
 }
 
-// arrived takes a request of a peer or the answer to one of ours. An answer that nobody waits for any more is dropped.
+// arrived takes a request of a peer or the answer to one of ours. An answer that nobody waits for any more is
+// dropped.
 func (c *Core) arrived(now time.Time, m Message) {
 	switch body := m.Body.(type) {
 	case *VoteRequest:
@@ -128,8 +129,8 @@ func (c *Core) answered(now time.Time, peer kafka.NodeID, asked, body Body) {
 	}
 }
 
-// accept takes in the verdict of an answer, in the order in which a Java node does, and says whether the rest of the
-// answer is worth reading. After a refusal the peer is left alone for a moment.
+// accept takes in the verdict of an answer, in the order in which a Java node does, and says whether the rest
+// of the answer is worth reading. After a refusal the peer is left alone for a moment.
 func (c *Core) accept(now time.Time, peer kafka.NodeID, v Verdict) bool {
 	if v.Top != kafka.None {
 		c.pause(now, peer)
@@ -146,7 +147,7 @@ func (c *Core) accept(now time.Time, peer kafka.NodeID, v Verdict) bool {
 			c.pause(now, peer)
 		}
 		return false
-	case v.Leader != kafka.NoNode && (c.leader == kafka.NoNode || c.leader == v.Leader && len(c.leaderEndpoints) == 0):
+	case v.Leader != kafka.NoNode && (c.leader == kafka.NoNode || c.leader == v.Leader && c.leaderEndpoints == nil):
 		if !c.learn(now, v.Leader, v.Epoch, v.LeaderEndpoints) {
 			return false
 		}

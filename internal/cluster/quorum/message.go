@@ -4,19 +4,21 @@ import (
 	"moldau/internal/kafka"
 )
 
-// Message is one request or answer of the quorum's protocol, as the core sees it: the one topic and partition that these
-// APIs are ever used for is left out, and so are API versions. The driver translates to and from the wire.
+// Message is one request or answer of the quorum's protocol, as the core sees it: the one topic and partition
+// that these APIs are ever used for is left out, and so are API versions. The driver translates to and from
+// the wire.
 type Message struct {
-	// Request pairs an answer with its request. Requests that the core sends are numbered by the core; requests from
-	// peers are numbered by the driver, in a space of its own.
+	// Request pairs an answer with its request. Requests that the core sends are numbered by the core;
+	// requests from peers are numbered by the driver, in a space of its own.
 	Request uint64
-	// Peer is the other side: the destination of what is sent, the sender's address for what arrived (only the core's own
-	// requests need it, for their answers).
+	// Peer is the other side: the destination of what is sent, the sender's address for what arrived (only
+	// the core's own requests need it, for their answers).
 	Peer Peer
 	Body Body
 }
 
-// Peer is a node to talk to. Bootstrap servers, whose node ids are not known, have ids from -2 downwards as in Kafka.
+// Peer is a node to talk to. Bootstrap servers, whose node ids are not known, have ids from -2 downwards as
+// in Kafka.
 type Peer struct {
 	ID   kafka.NodeID
 	Host string
@@ -30,18 +32,18 @@ const firstBootstrapID kafka.NodeID = -2
 // *FetchSnapshotRequest) or the answer to one.
 type Body interface{ isBody() }
 
-// Verdict is what every answer carries: an error and what the answering node knows of the current leader. Followers live
-// on the latter: an answer that names neither leader nor epoch is dropped as stale.
+// Verdict is what every answer carries: an error and what the answering node knows of the current leader.
+// Followers live on the latter: an answer that names neither leader nor epoch is dropped as stale.
 type Verdict struct {
-	// Top is the error of the whole answer: no leader, no epoch. UNSUPPORTED_VERSION here means that the peer lacks the
-	// version the request needs.
+	// Top is the error of the whole answer: no leader, no epoch. UNSUPPORTED_VERSION here means that the peer
+	// lacks the version the request needs.
 	Top kafka.Code
 	// Code is the error of the partition.
 	Code   kafka.Code
 	Leader kafka.NodeID
 	Epoch  kafka.LeaderEpoch
-	// LeaderEndpoints are the leader's, empty when they are not known. On the wire only the one of the listener that the
-	// request came in on travels.
+	// LeaderEndpoints are the leader's, empty when they are not known. On the wire only the one of the
+	// listener that the request came in on travels.
 	LeaderEndpoints []Endpoint
 }
 
@@ -106,8 +108,8 @@ type FetchResponse struct {
 	Diverging *OffsetAndEpoch
 	// Snapshot, when not nil, replaces the log below it.
 	Snapshot *OffsetAndEpoch
-	// From is where the records begin and MaxBytes what the replica asked for: the pump fills in Records when it sends
-	// the answer. NoOffset: no records.
+	// From is where the records begin and MaxBytes what the replica asked for: the pump fills in Records when
+	// it sends the answer. NoOffset: no records.
 	From     kafka.Offset
 	MaxBytes int32
 	// Records are whole batches.

@@ -15,10 +15,10 @@ import (
 	"moldau/internal/storage/vfs"
 )
 
-// Pump is one replica of the metadata log as a driver sees it. It carries out what the core decides, in the one right
-// order: nothing of a step is done before its election state is durable; a leader's answer to a fetch does not wait for
-// its own disk, so that leader and follower sync side by side; what a replica acknowledges is durable; what it delivers
-// is committed.
+// Pump is one replica of the metadata log as a driver sees it. It carries out what the core decides, in the
+// one right order: nothing of a step is done before its election state is durable; a leader's answer to a
+// fetch does not wait for its own disk, so that leader and follower sync side by side; what a replica
+// acknowledges is durable; what it delivers is committed.
 //
 // A driver calls, in any order and from one place at a time:
 //   - Receive, Lost, Tick (at the latest at Deadline) and Propose when something happens;
@@ -50,6 +50,7 @@ type Pump struct {
 	reader    deliverer
 	snapshots snapshotter
 	receiving *receivedSnapshot
+	parts     int // downloads begun so far
 	cleanAt   time.Time
 }
 
@@ -59,11 +60,13 @@ type syncedMessages struct {
 	messages []Message
 }
 
-// maxQueued bounds the events that wait for an election state to be written. More than that are dropped, as by a network.
+// maxQueued bounds the events that wait for an election state to be written. More than that are dropped, as
+// by a network.
 const maxQueued = 1024
 
-// Open opens the replica that lives in a log directory (metadata.log.dir), which Format has founded or which is empty; its
-// log is created if need be, or recovered. The log belongs to the pump. The replica does nothing before Start.
+// Open opens the replica that lives in a log directory (metadata.log.dir), which Format has founded or which
+// is empty; its log is created if need be, or recovered. The log belongs to the pump. The replica does
+// nothing before Start.
 func Open(d *log.Dir, c Config, now time.Time, rnd *rand.Rand) (*Pump, error) {
 	c = c.withDefaults()
 	store, voters, election, err := openStore(d, c, now)
@@ -129,7 +132,8 @@ func (p *Pump) Deadline() time.Time {
 // Resign makes a leader step down, as a controller does that cannot go on.
 func (p *Pump) Resign(now time.Time) { p.step(now, ResignAsked{}) }
 
-// Shutdown makes the replica hand over. It is done when HandedOver says so; then, or when patience ends, Close.
+// Shutdown makes the replica hand over. It is done when HandedOver says so; then, or when patience ends,
+// Close.
 func (p *Pump) Shutdown(now time.Time) { p.step(now, ShutdownAsked{}) }
 
 // HandedOver says whether every voter knows that this replica leads no more, and nothing is left to write.
@@ -164,9 +168,10 @@ type Proposal struct {
 	Atomic bool
 }
 
-// Propose appends records and gives the offset of the last: they are committed when Next has delivered it. Nothing was
-// appended if it fails: NotController when this replica does not lead in that epoch, RecordListTooLarge when atomic
-// records do not fit one batch, KafkaStorageError when the disk is full or broken.
+// Propose appends records and gives the offset of the last: they are committed when Next has delivered it.
+// Nothing was appended if it fails: NotController when this replica does not lead in that epoch,
+// RecordListTooLarge when atomic records do not fit one batch, KafkaStorageError when the disk is full or
+// broken.
 func (p *Pump) Propose(now time.Time, q Proposal) (kafka.Offset, error) {
 	if p.err != nil {
 		return kafka.NoOffset, kafka.KafkaStorageError
@@ -197,8 +202,9 @@ func proposalBatches(ms int64, q Proposal) ([]byte, error) {
 		cost := len(v) + recordOverhead
 		if len(values) > 0 && (len(values) >= MaxBatchRecords || size+cost > MaxBatchBytes) {
 			if q.Atomic {
-				return nil, kafka.Errorf(kafka.RecordListTooLarge, "%d records do not fit one batch of %d records and %d bytes",
-					len(q.Records), MaxBatchRecords, MaxBatchBytes)
+				return nil, kafka.Errorf(kafka.RecordListTooLarge,
+					"%d records do not fit one batch of %d records and %d bytes", len(q.Records), MaxBatchRecords,
+					MaxBatchBytes)
 			}
 			b, err := dataBatch(ms, values)
 			if err != nil {
@@ -229,8 +235,8 @@ func (p *Pump) appendFailed(err error) {
 // NextOffset is the offset that the next proposed record gets: the epoch of a broker that registers with it.
 func (p *Pump) NextOffset() kafka.Offset { return p.store.End() }
 
-// step feeds the core one event and carries out what it asks for. While an election state is being written everything
-// waits in a queue.
+// step feeds the core one event and carries out what it asks for. While an election state is being written
+// everything waits in a queue.
 func (p *Pump) step(now time.Time, e Event) {
 	if p.err != nil {
 		return
@@ -269,8 +275,8 @@ func (p *Pump) drain(now time.Time) {
 	p.settle()
 }
 
-// carryOut does what a step asks for, once its election state is durable. What it brings about goes to the head of the
-// queue: the core hears of its own actions before anything else.
+// carryOut does what a step asks for, once its election state is durable. What it brings about goes to the
+// head of the queue: the core hears of its own actions before anything else.
 func (p *Pump) carryOut(now time.Time, a Actions) {
 	var news []Event
 	if a.Truncate != nil {
@@ -319,8 +325,8 @@ func (p *Pump) appendControl(now time.Time, a Actions) Event {
 	return Appended{Controls: controls}
 }
 
-// appendFetched appends what a leader sent, up to the first batch that is damaged or does not belong there: the next
-// fetch asks for it again.
+// appendFetched appends what a leader sent, up to the first batch that is damaged or does not belong there:
+// the next fetch asks for it again.
 func (p *Pump) appendFetched(now time.Time, a Actions) Event {
 	var controls []ControlRecord
 	good, next := 0, p.store.End()
@@ -348,7 +354,8 @@ func (p *Pump) appendFetched(now time.Time, a Actions) Event {
 		if p.err != nil {
 			return AppendFailed{}
 		}
-		return Appended{Controls: slices.DeleteFunc(controls, func(c ControlRecord) bool { return c.Offset >= p.store.End() })}
+		beyond := func(c ControlRecord) bool { return c.Offset >= p.store.End() }
+		return Appended{Controls: slices.DeleteFunc(controls, beyond)}
 	}
 	return Appended{Controls: controls}
 }

@@ -16,8 +16,8 @@ import (
 	"moldau/internal/storage/vfs"
 )
 
-// TestFirstStart founds a standalone node and compares the beginning of its log with Kafka's: the batch that opens the
-// first epoch and, proposed as Kafka's controller does, the bootstrap records.
+// TestFirstStart founds a standalone node and compares the beginning of its log with Kafka's: the batch that
+// opens the first epoch and, proposed as Kafka's controller does, the bootstrap records.
 func TestFirstStart(t *testing.T) {
 	fsys := vfs.NewMem(vfs.MemOptions{})
 	voters := goldenVoters(t, "kafka-4.4-standalone.log")
@@ -205,7 +205,8 @@ func TestNothingBeforeTheVote(t *testing.T) {
 	if !n.work(testTime()) { // the leadership of epoch 1
 		t.Fatal("no work")
 	}
-	// The request is taken after it, and its own consequence, an epoch without vote yet, has to be written again.
+	// The request is taken after it, and its own consequence, an epoch without vote yet, has to be written
+	// again.
 	if s := n.pump.State(); s.Epoch != 1 || len(n.pump.Messages()) > 0 {
 		t.Fatalf("state %+v", s)
 	}
@@ -332,8 +333,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestFullDiskAtElection: an election state that finds no room is written when there is room again, and not before does
-// anything happen.
+// TestFullDiskAtElection: an election state that finds no room is written when there is room again, and not
+// before does anything happen.
 func TestFullDiskAtElection(t *testing.T) {
 	fsys := vfs.NewMem(vfs.MemOptions{})
 	c, now := testConfig(1), testTime()

@@ -11,8 +11,8 @@ import (
 	"moldau/internal/storage/vfs"
 )
 
-// Suffixes of snapshot files: whole, being written, and taken out of service (by Apache Kafka, which removes them later;
-// here they are removed at once).
+// Suffixes of snapshot files: whole, being written, and taken out of service (by Apache Kafka, which removes
+// them later; here they are removed at once).
 const (
 	snapshotSuffix = ".checkpoint"
 	partSuffix     = ".checkpoint.part"
@@ -24,9 +24,10 @@ func snapshotName(id OffsetAndEpoch) string {
 	return fmt.Sprintf("%020d-%010d%s", id.Offset, id.Epoch, snapshotSuffix)
 }
 
-// partName is the name under which a snapshot is written.
-func partName(id OffsetAndEpoch) string {
-	return fmt.Sprintf("%020d-%010d-0%s", id.Offset, id.Epoch, partSuffix)
+// partName is a name under which a snapshot is written: 0 for the replica's own, others for what it
+// downloads.
+func partName(id OffsetAndEpoch, part int) string {
+	return fmt.Sprintf("%020d-%010d-%d%s", id.Offset, id.Epoch, part, partSuffix)
 }
 
 // parseSnapshotName reads the name of a whole snapshot.
@@ -55,8 +56,8 @@ type snapshotFile struct {
 	lastContainedMs int64
 }
 
-// listSnapshots removes what an interrupted run left behind and lists the snapshots of a metadata log directory in
-// ascending order, the 0-0 checkpoint included.
+// listSnapshots removes what an interrupted run left behind and lists the snapshots of a metadata log
+// directory in ascending order, the 0-0 checkpoint included.
 func listSnapshots(fsys vfs.FS, dir string) ([]snapshotFile, error) {
 	entries, err := fsys.ReadDir(dir)
 	if err != nil {

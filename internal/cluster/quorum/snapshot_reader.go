@@ -51,7 +51,8 @@ func (r *SnapshotReader) ID() OffsetAndEpoch { return r.id }
 // Size is the size of the file in bytes.
 func (r *SnapshotReader) Size() int64 { return r.size }
 
-// LastContainedMs is the time of the last batch that the snapshot contains, known once the first batch was read.
+// LastContainedMs is the time of the last batch that the snapshot contains, known once the first batch was
+// read.
 func (r *SnapshotReader) LastContainedMs() int64 {
 	if r.header == nil {
 		return -1
@@ -62,8 +63,8 @@ func (r *SnapshotReader) LastContainedMs() int64 {
 // Close gives the file back.
 func (r *SnapshotReader) Close() error { return r.file.Close() }
 
-// Batches yields the batches in order: control records or values. A damaged snapshot yields an error last; so does one
-// without header or footer. Values are the caller's.
+// Batches yields the batches in order: control records or values. A damaged snapshot yields an error last; so
+// does one without header or footer. Values are the caller's.
 func (r *SnapshotReader) Batches() iter.Seq2[SnapshotBatch, error] {
 	return func(yield func(SnapshotBatch, error) bool) {
 		for {

@@ -11,11 +11,13 @@ import (
 	"moldau/internal/storage/vfs"
 )
 
-// snapshotBatchBytes is the size at which the writer cuts a batch, so that neither writing nor reading takes long steps.
+// snapshotBatchBytes is the size at which the writer cuts a batch, so that neither writing nor reading takes
+// long steps.
 const snapshotBatchBytes = 1 << 20
 
-// SnapshotWriter writes one snapshot. It is used in bounded steps, by one goroutine at a time, without any lock: Add what
-// the image holds, then Finish, then hand it to Pump.SnapshotWritten. Nothing is visible before Finish returns nil.
+// SnapshotWriter writes one snapshot. It is used in bounded steps, by one goroutine at a time, without any
+// lock: Add what the image holds, then Finish, then hand it to Pump.SnapshotWritten. Nothing is visible
+// before Finish returns nil.
 type SnapshotWriter struct {
 	fs          vfs.FS
 	dir         string
@@ -41,10 +43,10 @@ type snapshotStart struct {
 	voters          VoterSet // nil: none was ever recorded
 }
 
-// newSnapshotWriter creates the file and writes the first batch: the header, and under kraft.version 1 or later what the
-// quorum was at that offset.
+// newSnapshotWriter creates the file and writes the first batch: the header, and under kraft.version 1 or
+// later what the quorum was at that offset.
 func newSnapshotWriter(fsys vfs.FS, dir string, s snapshotStart) (*SnapshotWriter, error) {
-	f, err := fsys.Open(path.Join(dir, partName(s.id)), os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+	f, err := fsys.Open(path.Join(dir, partName(s.id, 0)), os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +128,7 @@ func (w *SnapshotWriter) Finish() error {
 		w.err = err
 		return err
 	}
-	if err := publishSnapshot(w.fs, w.dir, w.id); err != nil {
+	if err := publishSnapshot(w.fs, w.dir, w.id, 0); err != nil {
 		w.err = err
 		return err
 	}
@@ -135,8 +137,8 @@ func (w *SnapshotWriter) Finish() error {
 }
 
 // publishSnapshot gives a written and synced part its final name.
-func publishSnapshot(fsys vfs.FS, dir string, id OffsetAndEpoch) error {
-	if err := fsys.Rename(path.Join(dir, partName(id)), path.Join(dir, snapshotName(id))); err != nil {
+func publishSnapshot(fsys vfs.FS, dir string, id OffsetAndEpoch, part int) error {
+	if err := fsys.Rename(path.Join(dir, partName(id, part)), path.Join(dir, snapshotName(id))); err != nil {
 		return err
 	}
 	return fsys.SyncDir(dir)
@@ -146,7 +148,7 @@ func publishSnapshot(fsys vfs.FS, dir string, id OffsetAndEpoch) error {
 func (w *SnapshotWriter) Abort() {
 	invariant.Check(!w.finished, "a finished snapshot is aborted")
 	_ = w.file.Close() // nothing in the file matters any more
-	_ = w.fs.Remove(path.Join(w.dir, partName(w.id)))
+	_ = w.fs.Remove(path.Join(w.dir, partName(w.id, 0)))
 	if w.err == nil {
 		w.err = errors.New("aborted")
 	}

@@ -30,8 +30,8 @@ func (p *Pump) State() State {
 	return s
 }
 
-// InOffice gives the epoch in which this replica's controller may act: it leads, and Next has delivered everything that
-// earlier leaders left, up to and including the batch that opened the epoch.
+// InOffice gives the epoch in which this replica's controller may act: it leads, and Next has delivered
+// everything that earlier leaders left, up to and including the batch that opened the epoch.
 func (p *Pump) InOffice() (kafka.LeaderEpoch, bool) {
 	s := p.published
 	ok := p.err == nil && p.held == nil && s.Role == Leader && p.reader.at.Offset > s.EpochStart
@@ -88,7 +88,8 @@ func (p *Pump) Describe(now time.Time) (Description, error) {
 
 func (c *Core) describe(now time.Time, key ReplicaKey) ReplicaDescription {
 	if key.matches(c.config.Self) {
-		return ReplicaDescription{Key: key, LogEnd: c.log.End(), LastFetchMs: now.UnixMilli(), LastCaughtUpMs: now.UnixMilli()}
+		ms := now.UnixMilli()
+		return ReplicaDescription{Key: key, LogEnd: c.log.End(), LastFetchMs: ms, LastCaughtUpMs: ms}
 	}
 	out := ReplicaDescription{Key: key, LogEnd: kafka.NoOffset, LastFetchMs: -1, LastCaughtUpMs: -1}
 	for _, r := range c.leading.replicas {

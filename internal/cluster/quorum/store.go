@@ -32,7 +32,8 @@ func openLog(d *log.Dir, c Config, now time.Time) (*log.Log, log.Report, error) 
 	if _, err := d.FS().Stat(path.Join(d.Path(), LogDirName)); errors.Is(err, fs.ErrNotExist) {
 		l, err := d.Create(tp, config, log.CreateOptions{Options: options, TopicID: kafka.MetadataTopicID}, now)
 		if err == nil {
-			// The log would see to its own name with its first flush, but a vote is written into the directory before.
+			// The log would see to its own name with its first flush, but a vote is written into the
+			// directory before.
 			err = d.FS().SyncDir(d.Path())
 		}
 		return l, log.Report{}, err
@@ -44,7 +45,8 @@ func openLog(d *log.Dir, c Config, now time.Time) (*log.Log, log.Report, error) 
 	return l, report, err
 }
 
-// logConfig is the configuration of the metadata log: what is deleted, snapshots decide, not the log's own retention.
+// logConfig is the configuration of the metadata log: what is deleted, snapshots decide, not the log's own
+// retention.
 func (c Config) logConfig() *log.Config {
 	c = c.withDefaults()
 	out := log.DefaultConfig()
@@ -56,8 +58,8 @@ func (c Config) logConfig() *log.Config {
 // readChunk is how much of the log is read at once.
 const readChunk = 1 << 20
 
-// openStore takes stock of the directory, removes what an interrupted run left and repairs what a crash may have left
-// between two steps. It gives the voter history and the election state.
+// openStore takes stock of the directory, removes what an interrupted run left and repairs what a crash may
+// have left between two steps. It gives the voter history and the election state.
 func openStore(d *log.Dir, c Config, now time.Time) (*Store, *VoterHistory, ElectionState, error) {
 	l, report, err := openLog(d, c, now)
 	if err != nil {
@@ -92,8 +94,9 @@ func openStore(d *log.Dir, c Config, now time.Time) (*Store, *VoterHistory, Elec
 	return s, voters, election, nil
 }
 
-// loadSnapshots lists the snapshots that are sound. The newest is read whole, because the image begins there; if it is
-// damaged it is left alone and the one before is. Whether the node can do without it, alignWithLog finds out.
+// loadSnapshots lists the snapshots that are sound. The newest is read whole, because the image begins there;
+// if it is damaged it is left alone and the one before is. Whether the node can do without it, alignWithLog
+// finds out.
 func (s *Store) loadSnapshots() error {
 	all, err := listSnapshots(s.fs, s.dir)
 	if err != nil {
@@ -116,8 +119,9 @@ func (s *Store) loadSnapshots() error {
 	return nil
 }
 
-// alignWithLog makes log and snapshots fit: a snapshot beyond the log's end replaces the log (a download was cut short
-// after it was complete), snapshots below the log's start go, and a log that does not begin at 0 begins at a snapshot.
+// alignWithLog makes log and snapshots fit: a snapshot beyond the log's end replaces the log (a download was
+// cut short after it was complete), snapshots below the log's start go, and a log that does not begin at 0
+// begins at a snapshot.
 func (s *Store) alignWithLog() error {
 	v := s.log.View()
 	if latest, ok := s.latest(); ok && latest.id.Compare(OffsetAndEpoch{Offset: v.End, Epoch: lastEpoch(v)}) > 0 {
@@ -148,9 +152,9 @@ func (s *Store) damagedText() string {
 	return fmt.Sprintf(" (damaged: %s)", s.damaged)
 }
 
-// scanLog reads the whole log: every batch is checked, and control records are told to the voter history. The offsets of
-// this log are dense. After a crash, batches behind a gap are ones whose predecessors never reached the disk: they were
-// never acknowledged and go.
+// scanLog reads the whole log: every batch is checked, and control records are told to the voter history. The
+// offsets of this log are dense. After a crash, batches behind a gap are ones whose predecessors never
+// reached the disk: they were never acknowledged and go.
 func (s *Store) scanLog(voters *VoterHistory) error {
 	v := s.log.View()
 	for at := v.Start; at < v.End; {
@@ -178,8 +182,8 @@ func (s *Store) scanLog(voters *VoterHistory) error {
 // errGap says that the log goes on, but not with the offset that comes next.
 var errGap = fmt.Errorf("offsets are missing: %w", kafka.CorruptMessage)
 
-// read gives the whole batches from one that contains an offset up to limit, at least one, about maxBytes. They are the
-// caller's.
+// read gives the whole batches from one that contains an offset up to limit, at least one, about maxBytes.
+// They are the caller's.
 func (s *Store) read(from, limit kafka.Offset, maxBytes int) ([]record.Batch, error) {
 	raw, err := s.readBytes(from, limit, maxBytes)
 	if err != nil {
@@ -236,8 +240,8 @@ func (s *Store) LastEpoch() kafka.LeaderEpoch {
 	return lastEpoch(v)
 }
 
-// lastEpoch is the epoch of the last batch of a view, 0 if there is none. An epoch assigned at the log's end has no batch
-// yet and does not count.
+// lastEpoch is the epoch of the last batch of a view, 0 if there is none. An epoch assigned at the log's end
+// has no batch yet and does not count.
 func lastEpoch(v *log.View) kafka.LeaderEpoch {
 	epochs := v.Epochs()
 	for i := len(epochs) - 1; i >= 0; i-- {
@@ -298,16 +302,17 @@ func (s *Store) sweep(committed kafka.Offset, now time.Time) error {
 	return err
 }
 
-// trim lets go of what is old: while log and snapshots are larger than retention allows, or the oldest snapshot is older,
-// the log moves its start to the next snapshot. Two snapshots are needed for a step, so the newest always stays, and with
-// it everything a replica needs. It reports the new start.
+// trim lets go of what is old: while log and snapshots are larger than retention allows, or the oldest
+// snapshot is older, the log moves its start to the next snapshot. Two snapshots are needed for a step, so
+// the newest always stays, and with it everything a replica needs. It reports the new start.
 func (s *Store) trim(now time.Time, c Config) (kafka.Offset, error) {
 	for len(s.snapshots) >= 2 && (s.snapshots[0].id.Offset < s.Start() || s.excessive(now, c)) {
 		if err := s.log.AdvanceStart(s.snapshots[1].id.Offset); err != nil {
 			return s.Start(), err
 		}
 		if err := s.removeOldest(); err != nil {
-			// On some systems a file that is being read cannot go. It is below the start now and goes the next time.
+			// On some systems a file that is being read cannot go. It is below the start now and goes the
+			// next time.
 			return s.Start(), nil
 		}
 	}

@@ -6,12 +6,12 @@ import (
 	"moldau/internal/kafka"
 )
 
-// bootstrapOffset is the offset that the voter set of the 0-0 checkpoint counts as: below the log, so that the first
-// leader knows that it has to write the set into the log.
+// bootstrapOffset is the offset that the voter set of the 0-0 checkpoint counts as: below the log, so that
+// the first leader knows that it has to write the set into the log.
 const bootstrapOffset kafka.Offset = -1
 
-// VoterHistory is every voter set and kraft.version that the local log or a snapshot holds, by offset. A set is in force
-// as soon as it is appended, committed or not (KIP-853); truncating the log takes it back.
+// VoterHistory is every voter set and kraft.version that the local log or a snapshot holds, by offset. A set
+// is in force as soon as it is appended, committed or not (KIP-853); truncating the log takes it back.
 type VoterHistory struct {
 	static   VoterSet // controller.quorum.voters, in force while no set was ever recorded
 	voters   []votersAt
@@ -39,8 +39,8 @@ func (h *VoterHistory) Latest() VoterSet {
 	return h.voters[len(h.voters)-1].voters
 }
 
-// LatestOffset is the offset of the record of the set in force: NoOffset (-1) for one that is not in the log, be it
-// configured or from the 0-0 checkpoint.
+// LatestOffset is the offset of the record of the set in force: NoOffset (-1) for one that is not in the log,
+// be it configured or from the 0-0 checkpoint.
 func (h *VoterHistory) LatestOffset() kafka.Offset {
 	if len(h.voters) == 0 {
 		return kafka.NoOffset
@@ -56,8 +56,8 @@ func (h *VoterHistory) KRaftVersion() int16 {
 	return h.versions[len(h.versions)-1].version
 }
 
-// At gives kraft.version and the voters as of the records below an offset: what a snapshot with that end offset states.
-// Only what was recorded counts; the configured voters are no part of a snapshot.
+// At gives kraft.version and the voters as of the records below an offset: what a snapshot with that end
+// offset states. Only what was recorded counts; the configured voters are no part of a snapshot.
 func (h *VoterHistory) At(end kafka.Offset) (version int16, voters VoterSet) {
 	for _, e := range h.versions {
 		if e.offset < end {
@@ -103,8 +103,8 @@ func (h *VoterHistory) AdvanceStart(start kafka.Offset) {
 // reset forgets everything recorded: a downloaded snapshot replaces the log.
 func (h *VoterHistory) reset() { h.voters, h.versions = nil, nil }
 
-// apply records the control records of one batch or snapshot header. offsets are those of the records, or one offset for
-// all of them for a snapshot, whose content counts as written just below its end.
+// apply records the control records of one batch or snapshot header. offsets are those of the records, or one
+// offset for all of them for a snapshot, whose content counts as written just below its end.
 func (h *VoterHistory) apply(records []ControlRecord) {
 	for _, r := range records {
 		switch body := r.Body.(type) {

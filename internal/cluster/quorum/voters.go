@@ -31,12 +31,15 @@ func (v Voter) equal(w Voter) bool {
 	return v.Key == w.Key && v.KRaft == w.KRaft && slices.Equal(v.Endpoints, w.Endpoints)
 }
 
+func (v Voter) compare(id kafka.NodeID) int { return cmp.Compare(v.Key.ID, id) }
+
 // VoterSet is an immutable set of voters in id order. Ids are unique.
 type VoterSet []Voter
 
 // NewVoterSet sorts the voters; a second voter of one id, or a negative id, is an error.
 func NewVoterSet(voters ...Voter) (VoterSet, error) {
-	set := VoterSet(slices.SortedFunc(slices.Values(voters), func(a, b Voter) int { return cmp.Compare(a.Key.ID, b.Key.ID) }))
+	byID := func(a, b Voter) int { return a.compare(b.Key.ID) }
+	set := VoterSet(slices.SortedFunc(slices.Values(voters), byID))
 	for i, v := range set {
 		if v.Key.ID < 0 {
 			return nil, kafka.Errorf(kafka.InvalidRequest, "voter id %d is negative", v.Key.ID)
@@ -50,14 +53,15 @@ func NewVoterSet(voters ...Voter) (VoterSet, error) {
 
 // Find gives the voter with an id.
 func (s VoterSet) Find(id kafka.NodeID) (Voter, bool) {
-	i, ok := slices.BinarySearchFunc(s, id, func(v Voter, id kafka.NodeID) int { return cmp.Compare(v.Key.ID, id) })
+	i, ok := slices.BinarySearchFunc(s, id, Voter.compare)
 	if !ok {
 		return Voter{}, false
 	}
 	return s[i], true
 }
 
-// Contains says whether a replica is a voter: the id is listed, with this directory or without any (kraft.version 0).
+// Contains says whether a replica is a voter: the id is listed, with this directory or without any
+// (kraft.version 0).
 func (s VoterSet) Contains(k ReplicaKey) bool {
 	v, ok := s.Find(k.ID)
 	return ok && v.Key.matches(k)
@@ -69,7 +73,7 @@ func (s VoterSet) IsOnly(k ReplicaKey) bool { return len(s) == 1 && s.Contains(k
 // With adds a voter, or replaces the one with its id.
 func (s VoterSet) With(v Voter) VoterSet {
 	out := s.Without(v.Key.ID)
-	i, _ := slices.BinarySearchFunc(out, v.Key.ID, func(v Voter, id kafka.NodeID) int { return cmp.Compare(v.Key.ID, id) })
+	i, _ := slices.BinarySearchFunc(out, v.Key.ID, Voter.compare)
 	return slices.Insert(out, i, v)
 }
 

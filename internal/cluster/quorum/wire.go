@@ -6,7 +6,8 @@ import (
 	"moldau/internal/kafka"
 )
 
-// Control records use the flexible encoding of the Kafka protocol (KIP-482). These are the few shapes they need.
+// Control records use the flexible encoding of the Kafka protocol (KIP-482). These are the few shapes they
+// need.
 
 func putInt16(b []byte, v int16) []byte { return binary.BigEndian.AppendUint16(b, uint16(v)) }
 func putInt32(b []byte, v int32) []byte { return binary.BigEndian.AppendUint32(b, uint32(v)) }
@@ -73,7 +74,8 @@ func (r *reader) uvarint() uint64 {
 	return v
 }
 
-// length reads the length of a string or array; a null one, or one that cannot fit into what is left, is a mistake.
+// length reads the length of a string or array; a null one, or one that cannot fit into what is left, is a
+// mistake.
 func (r *reader) length() int {
 	n := r.uvarint()
 	if r.bad || n == 0 || n-1 > uint64(len(r.rest)) {

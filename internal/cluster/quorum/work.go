@@ -8,12 +8,15 @@ import (
 	"moldau/internal/storage/vfs"
 )
 
-// Work is something that blocks on the disk: Run does it, without any lock, and Pump.Completed must hear of it. At most
-// one item of each kind is in flight: an election state, a flush of the log, the completion of a downloaded snapshot.
+// Work is something that blocks on the disk: Run does it, without any lock, and Pump.Completed must hear of
+// it. At most one item of each kind is in flight: an election state, a flush of the log, the completion of a
+// downloaded snapshot.
 type Work struct {
 	kind  workKind
 	run   func() error
-	token log.FlushToken
+	token log.FlushToken // of a flush
+	// received is what a completed download has brought.
+	received *receivedSnapshot
 }
 
 type workKind int8
@@ -65,8 +68,8 @@ func (p *Pump) persist() {
 	}})
 }
 
-// flush asks for everything to be synced that is appended by the time the item is taken. What is appended while it runs is
-// for the next flush: under load one sync carries many proposals.
+// flush asks for everything to be synced that is appended by the time the item is taken. What is appended
+// while it runs is for the next flush: under load one sync carries many proposals.
 func (p *Pump) flush() {
 	p.flushing = true
 	p.work = append(p.work, &Work{kind: workFlush})
@@ -84,8 +87,8 @@ func (p *Pump) deletePending(now time.Time) {
 	}})
 }
 
-// Completed hears that an item was run, and with what result. A failed sync is final: what the page cache holds after it
-// is not known.
+// Completed hears that an item was run, and with what result. A failed sync is final: what the page cache
+// holds after it is not known.
 func (p *Pump) Completed(now time.Time, w *Work, err error) {
 	switch w.kind {
 	case workPersist:
@@ -114,7 +117,7 @@ func (p *Pump) Completed(now time.Time, w *Work, err error) {
 	case workInstall:
 		p.fail(err)
 		if p.err == nil {
-			p.installed(now)
+			p.install(now, w.received)
 		}
 	case workDelete:
 		p.deleting = false
@@ -124,7 +127,8 @@ func (p *Pump) Completed(now time.Time, w *Work, err error) {
 	}
 }
 
-// withdraw takes back the messages that still wait for a sync: they speak for an epoch or a vote that is over.
+// withdraw takes back the messages that still wait for a sync: they speak for an epoch or a vote that is
+// over.
 func (p *Pump) withdraw() {
 	for _, s := range p.synced {
 		for _, m := range s.messages {
@@ -134,8 +138,8 @@ func (p *Pump) withdraw() {
 	p.synced = nil
 }
 
-// Close ends the replica and closes its log; after a Shutdown that was waited for, an orderly stop lets the next start
-// trust the log without reading it. Work in flight must have been completed.
+// Close ends the replica and closes its log; after a Shutdown that was waited for, an orderly stop lets the
+// next start trust the log without reading it. Work in flight must have been completed.
 func (p *Pump) Close(now time.Time) error {
 	p.work = nil
 	p.dropReceiving()
