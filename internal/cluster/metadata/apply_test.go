@@ -388,8 +388,10 @@ func TestNil(t *testing.T) {
 func TestConcurrentUse(t *testing.T) {
 	i := base(t)
 	var all sync.WaitGroup
+	start := make(chan struct{})
 	for n := range 4 {
 		all.Go(func() {
+			<-start
 			mine := i
 			for k := range 50 {
 				mine, _ = mustApply(t, mine, &PartitionChangeRecord{TopicID: idA, ISR: ids(kafka.NodeID(n))},
@@ -403,6 +405,7 @@ func TestConcurrentUse(t *testing.T) {
 			}
 		})
 	}
+	close(start)
 	all.Wait()
 }
 
