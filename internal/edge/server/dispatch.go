@@ -19,8 +19,12 @@ func (c *conn) dispatch(p *pending, r *row) *verdict {
 	p.call.ClientID = c.info.setClientID(h.clientID)
 	if !supported { // ApiVersions only: the others were refused before their body was read
 		p.call.Version = 0
-		c.queue.push(p)
+		if !c.queue.push(p) {
+			p.lease.Release()
+			return end(ClosedByPeer)
+		}
 		body := unsupportedVersions()
+		p.handled = p.call.Now
 		p.complete(Reply{Body: body, Code: kafka.Code(body.ErrorCode)})
 		return nil
 	}
