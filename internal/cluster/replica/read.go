@@ -50,11 +50,16 @@ func (p *Partition) Read(r ReadSpec) ReadResult {
 	}
 	v := s.view
 	out.HighWatermark, out.LastStable, out.LogStart = s.highWatermark, s.lastStable, v.Start
-	if r.Offset < v.Start || r.Offset > v.End {
+	if r.Offset < v.Start {
 		out.Err = kafka.OffsetOutOfRange
 		return out
 	}
+	// Divergence comes before the upper bound: a fetcher that is too far ahead must learn where to cut.
 	if r.LastEpoch != kafka.NoEpoch && out.diverges(v, r) {
+		return out
+	}
+	if r.Offset > v.End {
+		out.Err = kafka.OffsetOutOfRange
 		return out
 	}
 	limit := s.limit(r.Replica, r.ReadCommitted)
