@@ -62,6 +62,9 @@ func (l *Log) writable() error {
 	if l.failed != nil {
 		return l.failed
 	}
+	if l.syncFailed.Load() {
+		return storageError("append", errSyncFailed)
+	}
 	if l.dir.full.Load() && !l.options.UseReserve {
 		return storageError("append", errReserve)
 	}

@@ -20,7 +20,10 @@ import (
 	"moldau/internal/storage/vfs"
 )
 
-var crashSeeds = flag.Int("crash.seeds", 1, "random loss patterns per crash point")
+var (
+	crashSeeds = flag.Int("crash.seeds", 1, "random loss patterns per crash point")
+	long       = flag.Bool("long", false, "fail every call of every script, not every fifth")
+)
 
 // stopped ends a script at the crash.
 type stopped struct{ err error }
@@ -133,6 +136,9 @@ func (x *crashRun) flush() {
 func (x *crashRun) flushGroup() {
 	t := x.log.Dirty()
 	ok, err := SyncGroup(x.dir, []FlushToken{t})
+	if err != nil {
+		t.Drop()
+	}
 	x.do(err)
 	if !ok {
 		x.t.Fatal("no group sync")

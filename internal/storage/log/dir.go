@@ -46,6 +46,16 @@ type Dir struct {
 	trash          []dirTrash
 }
 
+// namesSyncer is a file system whose SyncAll makes names durable as well as contents, as syncfs(2) does on journaling
+// file systems. Elsewhere each directory needs a SyncDir besides, which costs a start or a flush of thousands of
+// partitions as many barriers.
+type namesSyncer interface{ SyncAllNames() bool }
+
+func syncsNames(fsys vfs.FS) bool {
+	x, ok := fsys.(namesSyncer)
+	return ok && x.SyncAllNames()
+}
+
 // dirTrash is a partition's directory that waits to be removed.
 type dirTrash struct {
 	name string
@@ -102,9 +112,10 @@ func OpenDir(fsys vfs.FS, dir string, want MetaProperties) (_ *Dir, err error) {
 		return nil, err
 	}
 	if !d.clean {
-		if d.synced, err = fsys.SyncAll(dir); err != nil {
-			return nil, err
-		}
+		// An error here may be anybody's, or the one that ended the last run: recovery then syncs file by file, and
+		// reads from the disk what that kept.
+		ok, failed := fsys.SyncAll(dir)
+		d.synced = ok && failed == nil
 		if err := fsys.SyncDir(dir); err != nil {
 			return nil, err
 		}

@@ -139,12 +139,21 @@ func (t FlushToken) Files() int {
 }
 
 // Sync makes what the token stands for durable, file by file, and gives the files back. It blocks and must be called
-// without the owner's lock. An error is final: the log directory is offline and the token must not be marked durable.
+// without the owner's lock. An error is final, also for this log alone: the pages may be marked clean, so a second sync
+// would prove nothing. The log takes no more appends and calls nothing durable; the log directory is offline.
 func (t FlushToken) Sync() error {
 	if t.flush == nil {
 		return nil
 	}
 	defer t.Drop()
+	err := t.syncEach()
+	if err != nil {
+		t.log.syncFailed.Store(true)
+	}
+	return err
+}
+
+func (t FlushToken) syncEach() error {
 	if t.data != nil {
 		if err := t.data.file.Sync(); err != nil {
 			return storageError("sync", err)
@@ -230,16 +239,16 @@ func syncFile(fsys vfs.FS, name string) (err error) {
 }
 
 // SyncGroup makes all tokens of one log directory durable with one sync of the whole file system, which beats Sync from
-// about 16 files on; new names need a SyncDir each all the same. ok is false when the file system cannot do that; nothing was done then and the caller syncs each
+// about 16 files on. ok is false when the file system cannot do that; nothing was done then and the caller syncs each
 // token. An error names nobody: the caller syncs the tokens one by one to learn whose it is, as other programs' errors
 // are reported too; the tokens still hold their files. Otherwise it gives the files back.
 func SyncGroup(d *Dir, tokens []FlushToken) (ok bool, err error) {
 	var renames []func() error
-	for i := range tokens {
-		if tokens[i].flush == nil || !tokens[i].saveEpochs {
+	for _, t := range tokens {
+		if t.flush == nil || !t.saveEpochs {
 			continue
 		}
-		rename, err := tokens[i].log.stageEpochs(tokens[i].epochs, epochVersion(tokens[i].epochsSeen, tokens[i].epochsAll))
+		rename, err := t.log.stageEpochs(t.epochs, epochVersion(t.epochsSeen, t.epochsAll))
 		if err != nil {
 			return true, storageError("sync", err)
 		}
@@ -253,28 +262,43 @@ func SyncGroup(d *Dir, tokens []FlushToken) (ok bool, err error) {
 			return true, storageError("sync", err)
 		}
 	}
+	if err := d.syncGroupNames(tokens, len(renames) > 0); err != nil {
+		return true, err
+	}
+	for _, t := range tokens {
+		t.Drop()
+	}
+	return true, nil
+}
+
+// syncGroupNames makes new names durable after the contents are.
+func (d *Dir) syncGroupNames(tokens []FlushToken, renamed bool) error {
+	if syncsNames(d.fs) {
+		if !renamed {
+			return nil
+		}
+		_, err := d.fs.SyncAll(d.path)
+		return err
+	}
 	parent := false
-	for i := range tokens {
-		parent = parent || tokens[i].flush != nil && tokens[i].syncParent
-		if err := tokens[i].syncNamesOnly(); err != nil {
-			return true, err
+	for _, t := range tokens {
+		parent = parent || t.flush != nil && t.syncParent
+		if err := t.syncNamesOnly(); err != nil {
+			return err
 		}
 	}
 	if parent {
 		if err := d.fs.SyncDir(d.path); err != nil {
-			return true, storageError("sync names", err)
+			return storageError("sync names", err)
 		}
 	}
-	for i := range tokens {
-		tokens[i].Drop()
-	}
-	return true, nil
+	return nil
 }
 
 // MarkDurable records that t was synced: everything before its end is durable, except what a truncation took back since
 // the token was taken.
 func (l *Log) MarkDurable(t FlushToken) {
-	if t.Log() != l {
+	if t.Log() != l || l.syncFailed.Load() {
 		return
 	}
 	u := &l.unsynced

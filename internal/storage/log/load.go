@@ -104,6 +104,10 @@ func (x *Loader) Report() Report { return x.report }
 
 // abandon closes what is open.
 func (x *Loader) abandon() {
+	if x.scan.builder != nil {
+		x.scan.builder.close()
+		x.scan.builder = nil
+	}
 	for _, s := range x.segments {
 		s.closeFiles()
 	}
@@ -305,6 +309,9 @@ func (x *Loader) finish() error {
 			return err
 		}
 	}
+	if err := x.dropSnapshotsBeyond(x.end); err != nil {
+		return err
+	}
 	if err := x.dropStraySnapshots(); err != nil {
 		return err
 	}
@@ -330,6 +337,25 @@ func (x *Loader) loadProducers(v *View) error {
 		}
 	}
 	return l.reloadProducers(v, x.now)
+}
+
+// dropSnapshotsBeyond deletes the snapshots of what recovery did not find.
+func (x *Loader) dropSnapshotsBeyond(end kafka.Offset) error {
+	l := x.log
+	slices.Sort(x.files.snapshots)
+	for n := len(x.files.snapshots); n > 0 && x.files.snapshots[n-1] > end; n-- {
+		if err := RemoveSnapshot(x.dir.fs, l.Path(), x.files.snapshots[n-1]); err != nil {
+			return err
+		}
+		x.files.snapshots = x.files.snapshots[:n-1]
+	}
+	if n := len(x.files.snapshots); l.snapshotAt > end {
+		l.snapshotAt = kafka.NoOffset
+		if n > 0 {
+			l.snapshotAt = x.files.snapshots[n-1]
+		}
+	}
+	return nil
 }
 
 // dropStraySnapshots deletes the snapshots that nothing can start from.

@@ -45,6 +45,8 @@ type Log struct {
 	epochsSaved        Epochs
 	epochsSavedVersion int
 
+	syncFailed atomic.Bool // a sync failed: nothing is durable any more that was not before
+
 	recoveryPoint atomic.Int64 // below it segments and all that belongs to them are durable and never rescanned
 	trash         trash        // files that wait for their deletion; has its own lock
 }

@@ -55,6 +55,9 @@ type scan struct {
 func (x *Loader) syncFiles() error {
 	if x.dir.synced {
 		x.next = x.prepareRecovery
+		if syncsNames(x.dir.fs) {
+			return nil
+		}
 		return x.dir.fs.SyncDir(x.log.Path())
 	}
 	entries, err := x.dir.fs.ReadDir(x.log.Path())
@@ -102,12 +105,10 @@ func (x *Loader) prepareRecovery() error {
 	first := x.firstUntrusted()
 	x.scan = scan{from: x.segments[0].base, next: x.segments[first].base, epoch: kafka.NoEpoch}
 	if !x.log.options.NoProducers {
-		l := x.log
-		from, err := l.producers.Reload(x.dir.fs, l.Path(), x.segments[first].base, x.now, l.producerTTL())
+		from, err := x.loadSnapshot(x.segments[first].base)
 		if err != nil {
 			return err
 		}
-		l.snapshotAt = from
 		x.scan.from = max(from, x.scan.from)
 		v := View{segments: x.segments}
 		for i := v.find(x.scan.from); i < first; i++ {
@@ -124,6 +125,42 @@ func (x *Loader) prepareRecovery() error {
 	}
 	x.next = x.scanStep
 	return nil
+}
+
+// loadSnapshot loads the producer state of the newest sound snapshot at or below base. Damaged ones go, and so do those
+// above the recovery point: they describe what recovery has yet to find. That need not be durable, because nothing above
+// the recovery point's segment is trusted until the directory was synced again. One between base and the recovery point
+// is what an orderly stop left; it stays, as the next one would only write it again.
+func (x *Loader) loadSnapshot(base kafka.Offset) (kafka.Offset, error) {
+	l := x.log
+	var kept []kafka.Offset
+	found := kafka.NoOffset
+	for _, offset := range slices.Backward(x.files.snapshots) {
+		if offset > base && offset <= x.recovery {
+			kept = append(kept, offset)
+			continue
+		}
+		if offset <= base {
+			err := l.producers.LoadSnapshot(x.dir.fs, l.Path(), offset, x.now, l.producerTTL())
+			if err == nil {
+				found = offset
+				break
+			}
+			if _, damaged := errors.AsType[*FormatError](err); !damaged {
+				return found, err
+			}
+		}
+		if err := RemoveSnapshot(x.dir.fs, l.Path(), offset); err != nil {
+			return found, err
+		}
+	}
+	keep := slices.DeleteFunc(x.files.snapshots, func(o kafka.Offset) bool { return o > base && o > x.recovery || o > found && o <= base })
+	x.files.snapshots = keep
+	l.snapshotAt = found
+	if len(kept) > 0 {
+		l.snapshotAt = kept[0]
+	}
+	return found, nil
 }
 
 // checkIndexes plans the rebuilding of missing indexes after an orderly stop.
@@ -419,7 +456,8 @@ func (x *Loader) endSegment(task scanTask) error {
 		if err := l.producers.WriteSnapshot(x.dir.fs, l.Path(), base, false); err != nil {
 			return err
 		}
-		l.snapshotAt = base
+		l.snapshotAt = max(l.snapshotAt, base)
+		x.files.snapshots = append(x.files.snapshots, base)
 		l.unsynced.add(syncItem{name: SnapshotName(base)})
 	}
 	a.seg.closeFiles()
