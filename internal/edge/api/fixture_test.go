@@ -43,6 +43,7 @@ type fixture struct {
 	flushes []*replica.Partition
 	failed  []error
 	rows    map[int16]server.API
+	poison  bool // scribble over requests when their handlers have returned
 }
 
 type fixtureTimer struct {
@@ -321,6 +322,11 @@ func (f *fixture) startAs(client string, req kmsg.Request) (*server.Call, *promi
 	p := row.Handle(c, decoded)
 	if p == nil {
 		f.t.Fatal("the handler gave no promise")
+	}
+	if f.poison {
+		for i := range wire { // the handler says that it has released the request
+			wire[i] = 0xdb
+		}
 	}
 	return c, p
 }
