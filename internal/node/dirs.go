@@ -230,7 +230,7 @@ func (n *Node) loadLog(d *log.Dir, p log.PartitionDir, stop func() bool) (*log.L
 				"belowHighWatermark", r.BelowHighWatermark)
 		}
 		if r.BelowHighWatermark || r.BelowRecoveryPoint {
-			n.lost.add(p.Partition)
+			n.log.Error("a partition lost records that it once had on the disk", "partition", p.Name)
 		}
 		return x.Log(), nil
 	}

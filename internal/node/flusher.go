@@ -17,6 +17,8 @@ type flusher struct {
 	observe func(partitions int, group bool, took time.Duration, failed int)
 	// groupFrom is the number of partitions from which on one sync of the whole file system is tried; 0: never.
 	groupFrom int
+	// linger is how long a round gathers before it syncs (moldau.flush.linger.ms).
+	linger time.Duration
 
 	mu     sync.Mutex
 	dirty  []*replica.Partition
@@ -58,6 +60,9 @@ func (f *flusher) poke() {
 func (f *flusher) run() {
 	for {
 		<-f.wake
+		if f.linger > 0 {
+			time.Sleep(f.linger)
+		}
 		f.mu.Lock()
 		round, closed := f.dirty, f.closed
 		f.dirty = nil

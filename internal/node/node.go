@@ -89,7 +89,6 @@ type Node struct {
 	producers *producerIDs
 	upkeep    *upkeep
 	admin     *admin
-	lost      lostReplicas
 	marker    *incarnation
 	stopping  chan struct{}
 	stopOnce  sync.Once
@@ -155,6 +154,7 @@ func (n *Node) openStorage() error {
 	n.metrics = newMetrics(n.o.Metrics, n)
 	for _, d := range n.dirs.online {
 		f := newFlusher(d, n, n.o.Now, n.config.Int("moldau.flush.syncfs.min.files"), n.metrics.flushed(d))
+		f.linger = time.Duration(n.config.Int64("moldau.flush.linger.ms")) * time.Millisecond
 		n.flushers[d] = f
 		n.loops.Go(f.run)
 	}
