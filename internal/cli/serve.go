@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"os"
-	"os/signal"
 	"strings"
 	"syscall"
 	"time"
@@ -19,16 +17,11 @@ import (
 	"moldau/internal/telemetry"
 )
 
-// serveFlags are the flags of serve.
-type serveFlags struct {
-	config  string
-	set     []string
-	dataDir string
-	listen  string
-}
+// stopTimeout bounds an orderly stop. It is longer than the drain that the configuration allows by default.
+const stopTimeout = time.Minute
 
 func newServe(s streams) *cobra.Command {
-	var f serveFlags
+	var f settingFlags
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a node: broker and controller",
@@ -36,59 +29,22 @@ func newServe(s streams) *cobra.Command {
 
 Without any setting it is a complete broker on 127.0.0.1:9092 with its data in ./moldau-data. Settings have the names of
 Kafka's server.properties and come, later ones winning, from --config, the environment (log.dirs is MOLDAU_LOG_DIRS),
---set, and the flags that stand for a key. SIGTERM or ctrl-C stops it in good order; a second one at once.`,
-		Args: cobra.NoArgs,
+--set, and the flags that stand for a key; moldau config explain KEY tells about each. SIGTERM or ctrl-C stops it in
+good order; a second one at once.`,
+		Example: `  moldau serve
+  moldau serve --listen 0.0.0.0:9092 --data-dir /var/lib/moldau
+  moldau serve --config server.properties --set log.retention.hours=24`,
+		Args: args(0, 0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), s, f) },
 	}
-	c.Flags().StringVar(&f.config, "config", "", "a Kafka server.properties `file`")
-	c.Flags().StringArrayVar(&f.set, "set", nil, "set a key, as `key=value`; may be given again")
-	c.Flags().StringVar(&f.dataDir, "data-dir", "", "`directory` of the data (log.dirs)")
-	c.Flags().StringVar(&f.listen, "listen", "", "address to serve on, as `host:port` (listeners)")
+	f.add(c)
 	return c
 }
 
-// layers reads the settings from all places.
-func (f serveFlags) layers() ([]config.Layer, error) {
-	var out []config.Layer
-	if f.config != "" {
-		file, err := os.Open(f.config)
-		if err != nil {
-			return nil, fmt.Errorf("--config: %w", plain(err))
-		}
-		defer file.Close()
-		l, err := config.FileLayer(f.config, file)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, l)
-	}
-	out = append(out, config.EnvLayer(os.Environ(), "MOLDAU_BROKERS"))
-	l, err := config.SetLayer(f.set)
-	if err != nil {
-		return nil, err
-	}
-	out = append(out, l)
-	if f.dataDir != "" {
-		out = append(out, config.MapLayer("--data-dir", map[string]string{"log.dirs": f.dataDir}))
-	}
-	if f.listen != "" {
-		host, port, err := net.SplitHostPort(f.listen)
-		if err != nil {
-			return nil, fmt.Errorf("--listen %s: it must be host:port, such as 0.0.0.0:9092", f.listen)
-		}
-		out = append(out, config.MapLayer("--listen", map[string]string{
-			"listeners": "PLAINTEXT://" + net.JoinHostPort(host, port)}))
-	}
-	return out, nil
-}
-
-func serve(parent context.Context, s streams, f serveFlags) error {
+// serve runs a node until ctx ends or the node fails.
+func serve(ctx context.Context, s streams, f settingFlags) error {
 	begun := processStart()
-	layers, err := f.layers()
-	if err != nil {
-		return err
-	}
-	static, err := config.Load(layers, config.Options{})
+	static, err := f.load()
 	if err != nil {
 		return err
 	}
@@ -102,8 +58,6 @@ func serve(parent context.Context, s streams, f serveFlags) error {
 	for _, w := range static.Warnings() {
 		logger.Warn(w)
 	}
-	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	n, err := node.Start(ctx, node.Options{Config: static, Log: logger, Metrics: registry, Version: Version})
 	if err != nil {
 		return explainStart(err)
@@ -113,12 +67,11 @@ func serve(parent context.Context, s streams, f serveFlags) error {
 	case <-ctx.Done():
 	case <-n.Failed():
 	}
-	stop() // a second signal ends the process at once
 	return stopNode(n)
 }
 
 func stopNode(n *node.Node) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	err := n.Stop(ctx)
 	return errors.Join(n.Err(), err)
@@ -149,15 +102,6 @@ func explainStart(err error) error {
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w; choose a directory that this user may write with --data-dir", err)
-	}
-	return err
-}
-
-// plain takes the operation off a path error, which the message around it says already.
-func plain(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return fmt.Errorf("%s: %w", p.Path, p.Err)
 	}
 	return err
 }
