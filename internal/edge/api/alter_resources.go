@@ -56,7 +56,11 @@ func (b *Broker) screen(all []alteration) {
 			}
 		case kmsg.ConfigResourceTypeBrokerLogger:
 			a.refuse(b.checkOwnID(a.name))
-		case kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeClientMetrics, kmsg.ConfigResourceTypeGroupConfig:
+		case kmsg.ConfigResourceTypeTopic:
+			if a.name != "" {
+				a.refuse(checkTopicName(a.name))
+			}
+		case kmsg.ConfigResourceTypeClientMetrics, kmsg.ConfigResourceTypeGroupConfig:
 		default:
 			a.refuse(kafka.Errorf(kafka.InvalidRequest, "resource type %d has no configurations", a.kind))
 		}

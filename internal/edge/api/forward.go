@@ -13,10 +13,13 @@ import (
 
 // forward passes a request to the controller and answers with its response, or with what refuse makes of the reason
 // why there is none: REQUEST_TIMED_OUT when the controller takes longer than timeout, NOT_CONTROLLER when it lost its
-// office before the outcome was certain.
+// office before the outcome was certain. Without any time to wait nothing is asked, as in Kafka.
 func forward[R kmsg.Request](
 	b *Broker, c *server.Call, req R, timeout time.Duration, refuse func(R, error) kmsg.Response,
 ) *promise.Promise[server.Reply] {
+	if timeout <= 0 {
+		return answer(server.Reply{Body: refuse(req, errNoTime), Code: kafka.RequestTimedOut})
+	}
 	body, err := own(req)
 	if err != nil {
 		return answer(server.Reply{Body: refuse(req, err), Code: kafka.CodeOf(err)})
@@ -53,6 +56,8 @@ func checked(r ControlReply) ControlReply {
 	}
 	return r
 }
+
+var errNoTime = kafka.Errorf(kafka.RequestTimedOut, "the request allows no time, so nothing was done")
 
 var errControllerLate = kafka.Errorf(kafka.RequestTimedOut,
 	"the controller did not answer in time; what was asked may still happen")

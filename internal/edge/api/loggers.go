@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"log/slog"
 	"slices"
 
@@ -25,13 +26,14 @@ var logLevels = []logLevel{
 	{"DEBUG", slog.LevelDebug}, {"TRACE", slog.LevelDebug - 4},
 }
 
-// levelName gives Kafka's name of a level: that of the most talkative one which is not below it.
-func levelName(l slog.Level) string {
-	i := slices.IndexFunc(logLevels, func(x logLevel) bool { return l >= x.level })
-	if i < 0 {
-		return "TRACE"
+// levelName gives Kafka's name of the level that is logged: the most talkative one that comes through.
+func (b *Broker) levelName() string {
+	for _, x := range slices.Backward(logLevels) {
+		if b.Log.Enabled(context.Background(), x.level) {
+			return x.name
+		}
 	}
-	return logLevels[i].name
+	return logLevels[0].name
 }
 
 // alterLoggers judges the changes to this broker's loggers and makes them, all or none. Nothing is stored: levels last
@@ -85,10 +87,6 @@ func (b *Broker) describeLoggers(names []string) []config.Described {
 	if names != nil && !slices.Contains(names, rootLogger) {
 		return nil
 	}
-	level := slog.LevelInfo
-	if b.LogLevel != nil {
-		level = b.LogLevel.Level()
-	}
-	value := levelName(level)
+	value := b.levelName()
 	return []config.Described{{Name: rootLogger, Value: &value, Source: config.FromLogger, ReadOnly: b.LogLevel == nil}}
 }

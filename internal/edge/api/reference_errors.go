@@ -101,5 +101,7 @@ var whenAnswered = map[kafka.Code]string{
 	kafka.UnsupportedEndpointType:            "There is no such kind of endpoint.",
 	kafka.InvalidRegistration:                "A broker's registration is incomplete or does not fit the cluster.",
 	kafka.InvalidVoterKey:                    "The request was meant for another voter of the metadata quorum.",
+	kafka.DuplicateVoter:                     "The node is a voter of the metadata quorum already.",
+	kafka.VoterNotFound:                      "The node is no voter of the metadata quorum.",
 	kafka.RebootstrapRequired:                "The client meant another cluster or node; it starts again from its bootstrap servers.",
 }

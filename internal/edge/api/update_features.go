@@ -15,7 +15,11 @@ func (b *Broker) updateFeaturesRow() server.API {
 // updateFeatures is the controller's business.
 func (b *Broker) updateFeatures(c *server.Call, r kmsg.Request) *promise.Promise[server.Reply] {
 	req := r.(*kmsg.UpdateFeaturesRequest)
-	return forward(b, c, req, millis(req.TimeoutMillis), refuseUpdateFeatures)
+	timeout := millis(req.TimeoutMillis)
+	if timeout == 0 {
+		timeout = b.requestTimeout() // Kafka never heeds this timeout
+	}
+	return forward(b, c, req, timeout, refuseUpdateFeatures)
 }
 
 func refuseUpdateFeatures(_ *kmsg.UpdateFeaturesRequest, err error) kmsg.Response {
