@@ -67,7 +67,7 @@ func (h *fetchHandler) handle(c *server.Call, r kmsg.Request) *promise.Promise[s
 	c.Lease.Release() // the set has its own copy of everything
 	wait := time.Duration(req.MaxWaitMillis) * time.Millisecond
 	op.set.session.Lock()
-	reply, done := op.collect(wait <= 0 || op.set.idle())
+	reply, done := op.collect(wait <= 0)
 	op.set.session.Unlock()
 	op.set.runEffects(h.b.Host)
 	if done {

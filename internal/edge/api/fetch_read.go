@@ -37,15 +37,18 @@ func (op *fetchOp) collect(final bool) (server.Reply, bool) {
 		entries = s.entries
 	}
 	reply := op.h.replies.get()
-	bytes, urgent := 0, false
+	bytes, unread, urgent := 0, 0, false
 	for _, e := range entries {
 		reply.results = append(reply.results, fetchResult{entry: e})
 		r := &reply.results[len(reply.results)-1]
 		op.look(image, r, op.maxBytes-bytes, bytes == 0)
 		bytes += r.Size()
 		urgent = urgent || r.urgent()
+		if r.unread {
+			unread++
+		}
 	}
-	done := final || urgent || bytes >= op.minBytes
+	done := final || urgent || bytes >= op.minBytes || unread == s.size()
 	if s.kept() {
 		op.keep(reply, done)
 	}
@@ -167,18 +170,21 @@ func (op *fetchOp) keep(reply *fetchReply, done bool) {
 	op.set.putBack(first, last)
 }
 
-// enough says, without making an answer, whether the entries that moved are worth one. The caller holds the set's session
+// enough says, without making an answer, whether the entries that moved are worth one; those that cannot be read stay in
+// the ready list, so that it shows when there is nothing left to wait for. The caller holds the set's session
 // lock.
 func (op *fetchOp) enough() bool {
 	s, image := op.set, op.h.b.Image()
 	var rest []*fetchEntry
-	bytes, urgent := 0, false
+	bytes, unread, urgent := 0, 0, false
 	for _, e := range s.take() {
 		part, err := s.resolve(op.h.b, image, e)
 		n := 0
 		switch {
+		case err == kafka.NotLeaderOrFollower:
+			urgent = true
 		case err != nil:
-			urgent = urgent || err == kafka.NotLeaderOrFollower
+			unread++
 		default:
 			s.watch(e, part) // before the look, so that nothing moves unseen
 			if n, err = part.Available(op.spec(e, op.minBytes, true), max(op.minBytes-bytes, 1)); err != nil {
@@ -186,10 +192,10 @@ func (op *fetchOp) enough() bool {
 			}
 		}
 		bytes += n
-		if n > 0 || !op.full {
+		if n > 0 || err != nil || !op.full {
 			rest = append(rest, e)
 		}
 	}
 	s.putBack(rest, nil)
-	return urgent || bytes >= op.minBytes
+	return urgent || bytes >= op.minBytes || unread == s.size()
 }

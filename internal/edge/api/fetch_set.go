@@ -133,8 +133,8 @@ func (s *fetchSet) putBack(first, last []*fetchEntry) {
 	}
 }
 
-// idle says that there is nothing to wait for.
-func (s *fetchSet) idle() bool { return len(s.entries) == 0 && len(s.byKey) == 0 }
+// size is the number of partitions.
+func (s *fetchSet) size() int { return max(len(s.entries), len(s.byKey)) }
 
 // parkedOp is the fetch that waits in this set.
 func (s *fetchSet) parkedOp() *fetchOp {

@@ -1,0 +1,49 @@
+package api
+
+import (
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/kafka"
+	"moldau/internal/promise"
+)
+
+func TestInitProducerID(t *testing.T) {
+	f := newFixture(t)
+	last := int64(0)
+	for v := int16(0); v <= 5; v++ {
+		req := kmsg.NewPtrInitProducerIDRequest()
+		req.Version, req.TransactionTimeoutMillis = v, 1000
+		r := ask[*kmsg.InitProducerIDResponse](f, req)
+		if r.ErrorCode != 0 || r.ProducerID <= last || r.ProducerEpoch != 0 {
+			t.Fatalf("version %d: %+v", v, r)
+		}
+		last = r.ProducerID
+		req.ProducerID, req.ProducerEpoch = last, 3
+		if r := ask[*kmsg.InitProducerIDResponse](f, req); r.ErrorCode != 0 || r.ProducerID <= last || r.ProducerEpoch != 0 {
+			t.Fatalf("version %d: %+v", v, r)
+		}
+		last++
+		for id, code := range map[string]kafka.Code{"": kafka.InvalidRequest, "tx": kafka.UnsupportedVersion} {
+			req.TransactionalID = &id
+			r := ask[*kmsg.InitProducerIDResponse](f, req)
+			if kafka.Code(r.ErrorCode) != code || r.ProducerID != -1 || r.ProducerEpoch != -1 {
+				t.Fatalf("version %d, transactional id %q: %+v", v, id, r)
+			}
+		}
+	}
+}
+
+func TestInitProducerIDWaits(t *testing.T) {
+	f := newFixture(t)
+	later := &promise.Promise[ProducerIDReply]{}
+	f.ProducerID = func() *promise.Promise[ProducerIDReply] { return later }
+	req := kmsg.NewPtrInitProducerIDRequest()
+	_, p := f.start(req)
+	f.wantWaiting(p, "no id is there")
+	later.Set(ProducerIDReply{Err: kafka.CoordinatorLoadInProgress})
+	if r := f.body(req, f.reply(p)).(*kmsg.InitProducerIDResponse); kafka.Code(r.ErrorCode) != kafka.CoordinatorLoadInProgress || r.ProducerID != -1 {
+		t.Fatalf("%+v", r)
+	}
+}
