@@ -1,0 +1,222 @@
+// Command bench puts the same work on any Kafka-compatible broker and tells what it cost the broker's process: prebuilt
+// batches over plain connections, so that the client costs next to nothing and the broker's CPU seconds are the figure.
+//
+//	bench -brokers HOST:PORT -pid PID raw-produce|raw-fetch|sync|fill|first
+//
+// It prints one JSON line. bench/run compares Moldau with Apache Kafka on the same machine in the same run.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+type options struct {
+	broker      string
+	pid         int
+	topic       string
+	partitions  int
+	batch       int
+	mib         int
+	connections int
+	depth       int
+	count       int
+	configs     string
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.broker, "brokers", "127.0.0.1:9092", "broker")
+	flag.IntVar(&o.pid, "pid", 0, "process id of the broker, for CPU and memory; 0: not measured")
+	flag.StringVar(&o.topic, "topic", "bench", "topic; made anew")
+	flag.IntVar(&o.partitions, "partitions", 6, "partitions")
+	flag.IntVar(&o.batch, "batch", 256<<10, "batch size in bytes")
+	flag.IntVar(&o.mib, "mib", 1024, "MiB to move")
+	flag.IntVar(&o.connections, "connections", 2, "connections")
+	flag.IntVar(&o.depth, "depth", 5, "requests in flight a connection")
+	flag.IntVar(&o.count, "count", 2000, "records (sync), records a partition (fill)")
+	flag.StringVar(&o.configs, "configs", "", "topic configs key=value, comma separated")
+	flag.Parse()
+	work := map[string]func(options) (map[string]any, error){
+		"raw-produce": rawProduce, "raw-fetch": rawFetch, "sync": syncOne, "fill": fill, "first": first,
+	}[flag.Arg(0)]
+	if work == nil {
+		flag.Usage()
+		os.Exit(2)
+	}
+	result, err := work(o)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+	result["what"] = flag.Arg(0)
+	line, _ := json.Marshal(result)
+	fmt.Println(string(line))
+}
+
+// makeTopic makes the topic anew.
+func makeTopic(o options) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(o.broker))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	admin := kadm.NewClient(client)
+	if _, err := admin.DeleteTopics(ctx, o.topic); err != nil {
+		return err
+	}
+	time.Sleep(500 * time.Millisecond)
+	configs := map[string]*string{}
+	for entry := range strings.SplitSeq(o.configs, ",") {
+		if key, value, ok := strings.Cut(entry, "="); ok {
+			configs[key] = &value
+		}
+	}
+	made, err := admin.CreateTopics(ctx, int32(o.partitions), 1, configs, o.topic)
+	if err != nil {
+		return err
+	}
+	if err := made.Error(); err != nil {
+		return err
+	}
+	time.Sleep(500 * time.Millisecond)
+	return nil
+}
+
+// usage is what the broker's process has used so far.
+type usage struct {
+	at  time.Time
+	cpu time.Duration
+}
+
+func measure(pid int) usage {
+	u := usage{at: time.Now()}
+	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return u
+	}
+	text := string(raw)
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	u.cpu = time.Duration(user+system) * 10 * time.Millisecond
+	return u
+}
+
+func residentMiB(pid int) float64 {
+	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return -1
+	}
+	for line := range strings.Lines(string(raw)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kib, _ := strconv.Atoi(strings.Fields(rest)[0])
+			return float64(kib) / 1024
+		}
+	}
+	return -1
+}
+
+// report puts what moving n bytes in so many requests took.
+func report(before usage, o options, bytes int64, requests int) map[string]any {
+	after := measure(o.pid)
+	seconds, cpu := after.at.Sub(before.at).Seconds(), (after.cpu - before.cpu).Seconds()
+	return map[string]any{
+		"mb_s": round(float64(bytes) / 1e6 / seconds), "cpu_s_per_gb": round(cpu / (float64(bytes) / 1e9)),
+		"cpu_us_per_request": round(cpu * 1e6 / float64(requests)), "requests": requests, "rss_mib": round(residentMiB(o.pid)),
+	}
+}
+
+func round(f float64) float64 { return float64(int64(f*1000+0.5)) / 1000 }
+
+// syncOne sends one record at a time and waits for each acknowledgement.
+func syncOne(o options) (map[string]any, error) {
+	if err := makeTopic(o); err != nil {
+		return nil, err
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(o.broker), kgo.DefaultProduceTopic(o.topic), kgo.ProducerLinger(0),
+		kgo.DisableIdempotentWrite(), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	value := make([]byte, 1024)
+	var took []time.Duration
+	before := measure(o.pid)
+	for range o.count {
+		start := time.Now()
+		if err := client.ProduceSync(context.Background(), &kgo.Record{Value: value}).FirstErr(); err != nil {
+			return nil, err
+		}
+		took = append(took, time.Since(start))
+	}
+	out := report(before, o, int64(o.count)*1024, o.count)
+	slices.Sort(took)
+	for name, q := range map[string]float64{"p50_ms": 0.5, "p99_ms": 0.99, "p999_ms": 0.999} {
+		out[name] = round(took[int(q*float64(len(took)-1))].Seconds() * 1000)
+	}
+	return out, nil
+}
+
+// fill writes count small records into each partition.
+func fill(o options) (map[string]any, error) {
+	start := time.Now()
+	if err := makeTopic(o); err != nil {
+		return nil, err
+	}
+	created := time.Since(start) - time.Second
+	client, err := kgo.NewClient(kgo.SeedBrokers(o.broker), kgo.DefaultProduceTopic(o.topic),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MaxBufferedRecords(100_000))
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	var failed error
+	value := make([]byte, 100)
+	for range o.count {
+		for p := range o.partitions {
+			client.Produce(context.Background(), &kgo.Record{Partition: int32(p), Value: value}, func(_ *kgo.Record, err error) {
+				if err != nil {
+					failed = err
+				}
+			})
+		}
+	}
+	if err := client.Flush(context.Background()); err != nil {
+		return nil, err
+	}
+	return map[string]any{"create_s": round(created.Seconds()), "total_s": round(time.Since(start).Seconds()),
+		"rss_mib": round(residentMiB(o.pid))}, failed
+}
+
+// first waits until the broker acknowledges one record: started just before the broker, it measures the start.
+func first(o options) (map[string]any, error) {
+	start := time.Now()
+	client, err := kgo.NewClient(kgo.SeedBrokers(o.broker), kgo.DefaultProduceTopic(o.topic), kgo.AllowAutoTopicCreation(),
+		kgo.RetryBackoffFn(func(int) time.Duration { return 5 * time.Millisecond }), kgo.DialTimeout(time.Second),
+		kgo.MetadataMinAge(10*time.Millisecond), kgo.DisableIdempotentWrite())
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	for ctx.Err() == nil {
+		if err := client.ProduceSync(ctx, &kgo.Record{Value: []byte("x")}).FirstErr(); err == nil {
+			return map[string]any{"first_ms": time.Since(start).Milliseconds(), "rss_mib": round(residentMiB(o.pid))}, nil
+		}
+	}
+	return nil, ctx.Err()
+}
