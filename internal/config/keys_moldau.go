@@ -53,6 +53,9 @@ var moldauKeys = []Key{
 	key("moldau.request.wait.max", Int, "100000", atLeast(100), ReadOnly, Low,
 		"Requests that may wait for data or acknowledgements at once. Above it a fetch is answered at once with "+
 			"what is there."),
+	key("moldau.describe.entries.max", Int, "1000000", atLeast(1000), ReadOnly, Low,
+		"Configuration entries that one DescribeConfigs may answer. Resources of the request beyond are refused with "+
+			"POLICY_VIOLATION."),
 	key("moldau.batch.expanded.max.bytes", Int, "67108864", atLeast(1<<20), ReadOnly, Low,
 		"Size up to which every compressed batch may expand (bytes). A larger one must stay within "+
 			"moldau.batch.expanded.max.ratio, and all within max.decompressed.message.bytes."),

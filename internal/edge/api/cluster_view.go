@@ -1,7 +1,7 @@
 package api
 
 import (
-	"iter"
+	"cmp"
 	"slices"
 
 	"moldau/internal/cluster/metadata"
@@ -11,25 +11,25 @@ import (
 
 // clusterView is what a client of one listener can see and reach of the cluster.
 type clusterView struct {
-	b     *Broker
-	image *metadata.Image
-	conn  *server.ConnInfo
+	image   *metadata.Image
+	brokers []leaderEndpoint // those that are not fenced and have the listener, by id
 }
 
-// brokers goes through the brokers that the client can use: those that are not fenced and have its listener.
-func (v clusterView) brokers() iter.Seq[leaderEndpoint] {
-	return func(yield func(leaderEndpoint) bool) {
-		for r := range v.image.Brokers() {
-			if e, ok := v.b.leaderEndpoint(v.conn, v.image, r.ID); ok && !yield(e) {
-				return
-			}
+// view looks the brokers up once: an answer about all topics asks for them again and again.
+func (b *Broker) view(c *server.ConnInfo) clusterView {
+	v := clusterView{image: b.Image()}
+	for r := range v.image.Brokers() {
+		if e, ok := b.leaderEndpoint(c, v.image, r.ID); ok {
+			v.brokers = append(v.brokers, e)
 		}
 	}
+	return v
 }
 
 // alive says whether the client can use a broker.
 func (v clusterView) alive(id kafka.NodeID) bool {
-	_, ok := v.b.leaderEndpoint(v.conn, v.image, id)
+	_, ok := slices.BinarySearchFunc(v.brokers, id,
+		func(e leaderEndpoint, id kafka.NodeID) int { return cmp.Compare(e.id, id) })
 	return ok
 }
 

@@ -23,12 +23,17 @@ func (b *Broker) describeConfigs(_ *server.Call, r kmsg.Request) *promise.Promis
 	resp := kmsg.NewPtrDescribeConfigsResponse()
 	image := b.Image()
 	resolver := b.Resolver(image)
+	left := int(b.Config.Int64("moldau.describe.entries.max"))
 	var first kafka.Code
 	for i := range req.Resources {
 		asked := &req.Resources[i]
 		out := kmsg.NewDescribeConfigsResponseResource()
 		out.ResourceType, out.ResourceName = asked.ResourceType, strings.Clone(asked.ResourceName)
 		entries, err := b.describeResource(image, resolver, asked)
+		if left -= len(entries); left < 0 { // a short request could ask for more than memory holds
+			left, entries = 0, nil
+			err = kafka.Errorf(kafka.PolicyViolation, "the answer would be too large; ask about fewer resources at once")
+		}
 		out.ErrorCode, out.ErrorMessage = int16(kafka.CodeOf(err)), new(kafka.MessageOf(err))
 		if first == 0 {
 			first = kafka.CodeOf(err)

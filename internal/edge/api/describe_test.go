@@ -221,7 +221,7 @@ func TestDescribeQuorum(t *testing.T) {
 			Voters: []quorum.ReplicaDescription{{Key: key, LogEnd: 80, LastFetchMs: 11, LastCaughtUpMs: 12}},
 			Observers: []quorum.ReplicaDescription{
 				{Key: quorum.ReplicaKey{ID: 4}, LogEnd: 60, LastFetchMs: 1, LastCaughtUpMs: -1}},
-			Nodes:     []quorum.Voter{{Key: key, Endpoints: []quorum.Endpoint{{Name: "CONTROLLER", Host: "h", Port: 65535}}}},
+			Nodes: []quorum.Voter{{Key: key, Endpoints: []quorum.Endpoint{{Name: "CONTROLLER", Host: "h", Port: 65535}}}},
 		}})
 	}
 	for v := int16(0); v <= 2; v++ {
@@ -416,5 +416,49 @@ func TestLoggers(t *testing.T) {
 	}
 	if r := f.describe(4, logger, "1", "other"); r.ErrorCode != 0 || len(r.Configs) != 0 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestDescribeConfigsIsBounded: what a short request names a million times is not answered a million times.
+func TestDescribeConfigsIsBounded(t *testing.T) {
+	f, _ := newAdmin(t, "moldau.describe.entries.max", "1000")
+	f.create("a", 1)
+	req := describeRequest(4, kmsg.ConfigResourceTypeTopic, "a")
+	for range 999 {
+		req.Resources = append(req.Resources, req.Resources[0])
+	}
+	entries, refused := 0, 0
+	for _, r := range ask[*kmsg.DescribeConfigsResponse](f, req).Resources {
+		entries += len(r.Configs)
+		if kafka.Code(r.ErrorCode) == kafka.PolicyViolation {
+			refused++
+		}
+	}
+	if entries > 1000 || entries < 900 || refused < 950 {
+		t.Errorf("%d entries, %d of 1000 resources refused", entries, refused)
+	}
+}
+
+// BenchmarkMetadataOfAll measures what a client with no list of topics costs on a node with many partitions.
+func BenchmarkMetadataOfAll(b *testing.B) {
+	f, _ := newAdmin(b)
+	var rs []metadata.Record
+	for i := range 1000 {
+		name := strings.Repeat("t", 20) + string(rune('a'+i%26)) + string(rune('a'+i/26))
+		id := topicID(name[20:])
+		rs = append(rs, &metadata.TopicRecord{Name: name, TopicID: id})
+		for p := range int32(5) {
+			rs = append(rs, &metadata.PartitionRecord{PartitionID: p, TopicID: id, Replicas: []kafka.NodeID{2},
+				ISR: []kafka.NodeID{2}, Leader: 2, Directories: []kafka.UUID{kafka.DirectoryUnassigned}})
+		}
+	}
+	f.apply(rs...)
+	req := metadataRequest(12)
+	b.ReportAllocs()
+	for b.Loop() {
+		_, p := f.start(req)
+		if len(f.reply(p).Body.(*kmsg.MetadataResponse).Topics) != 1000 {
+			b.Fatal("topics are missing")
+		}
 	}
 }

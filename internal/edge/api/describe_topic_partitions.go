@@ -21,7 +21,7 @@ func (b *Broker) describeTopicPartitionsRow() server.API {
 // client's or the broker's limit and names where the next begins.
 func (b *Broker) describeTopicPartitions(c *server.Call, r kmsg.Request) *promise.Promise[server.Reply] {
 	req := r.(*kmsg.DescribeTopicPartitionsRequest)
-	p := partitionPage{clusterView: clusterView{b: b, image: b.Image(), conn: c.Conn},
+	p := partitionPage{clusterView: b.view(c.Conn),
 		resp: kmsg.NewPtrDescribeTopicPartitionsResponse(), cursor: req.Cursor, all: len(req.Topics) == 0}
 	limit := int32(b.Config.Int64("max.request.partition.size.limit"))
 	p.left = int(max(min(limit, req.ResponsePartitionLimit), 1))

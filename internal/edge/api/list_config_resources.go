@@ -39,7 +39,7 @@ func (b *Broker) listConfigResources(c *server.Call, r kmsg.Request) *promise.Pr
 			wanted = append(wanted, kmsg.ConfigResourceType(t))
 		}
 	}
-	v := clusterView{b: b, image: b.Image(), conn: c.Conn}
+	v := b.view(c.Conn)
 	for _, t := range listedTypes {
 		if slices.Contains(wanted, t) {
 			v.addResources(resp, t)
@@ -61,7 +61,7 @@ func (v clusterView) addResources(resp *kmsg.ListConfigResourcesResponse, t kmsg
 			add(topic.Name)
 		}
 	case kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger:
-		for e := range v.brokers() {
+		for _, e := range v.brokers {
 			add(strconv.Itoa(int(e.id)))
 		}
 	default:

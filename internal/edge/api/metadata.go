@@ -24,10 +24,10 @@ func (b *Broker) metadata(c *server.Call, r kmsg.Request) *promise.Promise[serve
 		refuseMetadata(resp, req, err)
 		return answer(server.Reply{Body: resp, Code: kafka.CodeOf(err)})
 	}
-	v := clusterView{b: b, image: b.Image(), conn: c.Conn}
+	v := b.view(c.Conn)
 	resp.ClusterID = &b.ClusterID
 	resp.ControllerID = -1
-	for e := range v.brokers() {
+	for _, e := range v.brokers {
 		broker := kmsg.NewMetadataResponseBroker()
 		broker.NodeID, broker.Host, broker.Port, broker.Rack = int32(e.id), e.host, e.port, e.rack
 		resp.Brokers = append(resp.Brokers, broker)
