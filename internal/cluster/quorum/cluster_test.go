@@ -37,13 +37,14 @@ func TestCluster(t *testing.T) {
 		total.add(w.stats)
 	}
 	t.Logf("%+v", total)
-	if total.elections < *clusterSeeds || total.crashes == 0 || total.truncations == 0 || total.downloads == 0 || total.trims == 0 {
+	if total.elections < *clusterSeeds || total.crashes == 0 || total.truncations == 0 || total.downloads == 0 ||
+		total.trims == 0 || total.changes == 0 {
 		t.Errorf("the faults did not do their work: %+v", total)
 	}
 }
 
 type worldStats struct {
-	elections, crashes, committed, truncations, downloads, snapshots, trims, messages int
+	elections, crashes, committed, truncations, downloads, snapshots, trims, messages, changes int
 }
 
 func (s *worldStats) add(o worldStats) {
@@ -55,6 +56,7 @@ func (s *worldStats) add(o worldStats) {
 	s.snapshots += o.snapshots
 	s.trims += o.trims
 	s.messages += o.messages
+	s.changes += o.changes
 }
 
 // world is a cluster with its network, its clock and the truth about it.
@@ -68,6 +70,7 @@ type world struct {
 	token uint64
 	calm  bool // no more faults
 	trace bool
+	churn int // the more, the more often voters come and go
 	next  int // of the next proposed key
 
 	leaders map[kafka.LeaderEpoch]kafka.NodeID
@@ -118,6 +121,7 @@ type flight struct {
 
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{t: t, seed: seed, rnd: testRand(seed), now: testTime(), leaders: map[kafka.LeaderEpoch]kafka.NodeID{}}
+	w.churn = 971 + w.rnd.IntN(3)*9
 	voters := 1 + w.rnd.IntN(5)
 	observers := w.rnd.IntN(3)
 	static := w.rnd.IntN(4) == 0
@@ -138,6 +142,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		if i >= voters {
 			own = nil
 			c.CanVote = w.rnd.IntN(2) == 0
+			c.AutoJoin = w.rnd.IntN(2) == 0
 			for _, v := range set {
 				c.Bootstrap = append(c.Bootstrap, v.Endpoints[0])
 			}
@@ -178,9 +183,9 @@ func (w *world) describe() string {
 			continue
 		}
 		s := n.pump.State()
-		fmt.Fprintf(&b, "%d: isle %d %s epoch=%d leader=%d hw=%d log=%d..%d durable=%d delivered=%d err=%v held=%v works=%d\n", n.id,
+		fmt.Fprintf(&b, "%d: isle %d %s epoch=%d leader=%d hw=%d log=%d..%d durable=%d delivered=%d err=%v held=%v works=%d voters=%v canvote=%v\n", n.id,
 			n.isle, s.Role, s.Epoch, s.Leader, s.HighWatermark, s.LogStart, s.LogEnd, s.Durable, n.offset, n.pump.Err(), n.pump.held != nil,
-			len(n.works))
+			len(n.works), s.Voters.ids(), n.config.CanVote)
 	}
 	return b.String()
 }
@@ -320,6 +325,8 @@ func (w *world) step() {
 		w.take(n)
 	case roll < 970:
 		w.propose(n)
+	case roll < w.churn && !w.calm:
+		w.reconfigure(n)
 	default:
 		w.snapshot(n)
 	}
@@ -363,6 +370,12 @@ func (w *world) collect(i int) {
 			w.fatalf("%d answers an unknown request", n.id)
 		}
 		delete(n.served, m.Request)
+		if s.peer < 0 {
+			if r, ok := m.Body.(*ChangeVoterResponse); ok && r.Code == kafka.None {
+				w.stats.changes++
+			}
+			continue
+		}
 		w.logf("%d answers %d: %s", n.id, w.nodes[s.peer].id, describeMessage(m))
 		m.Request = s.request
 		w.net = append(w.net, flight{from: i, to: s.peer, life: s.life, message: m, answer: true})
@@ -378,10 +391,36 @@ func (w *world) collect(i int) {
 
 func isRequest(b Body) bool {
 	switch b.(type) {
-	case *VoteRequest, *BeginQuorumEpochRequest, *EndQuorumEpochRequest, *FetchRequest, *FetchSnapshotRequest:
+	case *VoteRequest, *BeginQuorumEpochRequest, *EndQuorumEpochRequest, *FetchRequest, *FetchSnapshotRequest,
+		*AddVoterRequest, *RemoveVoterRequest, *UpdateVoterRequest, *ApiVersionsRequest:
 		return true
 	}
 	return false
+}
+
+// isVersions says whether a request is one that the driver answers itself.
+func isVersions(b Body) bool {
+	_, ok := b.(*ApiVersionsRequest)
+	return ok
+}
+
+// reconfigure asks a leader to add a replica to the voters or to remove one.
+func (w *world) reconfigure(n *simNode) {
+	s := n.pump.State()
+	if s.Role != Leader || s.KRaftVersion == 0 {
+		return
+	}
+	other := w.nodes[w.rnd.IntN(len(w.nodes))]
+	var body Body = &AddVoterRequest{Voter: other.config.Self, Endpoints: other.config.Endpoints,
+		AckWhenCommitted: w.rnd.IntN(2) == 0}
+	if s.Voters.Contains(other.config.Self) {
+		body = &RemoveVoterRequest{Voter: other.config.Self}
+	} else if !other.config.CanVote {
+		return
+	}
+	w.token++
+	n.served[w.token] = served{peer: -1}
+	n.pump.Receive(w.now, Message{Request: w.token, Body: body})
 }
 
 func (w *world) find(p Peer) int {
@@ -418,6 +457,10 @@ func (w *world) deliver() {
 		if !from.down && from.life == f.life && w.rnd.IntN(2) == 0 {
 			from.pump.Lost(w.now, f.message.Request)
 		}
+	case isVersions(f.message.Body):
+		m := f.message
+		m.Body = &ApiVersionsResponse{KRaft: supportedKRaft}
+		w.net = append(w.net, flight{from: f.to, to: f.from, life: f.life, message: m, answer: true})
 	default:
 		w.token++
 		to.served[w.token] = served{peer: f.from, life: f.life, request: f.message.Request}

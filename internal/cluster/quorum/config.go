@@ -26,6 +26,9 @@ type Config struct {
 	// core.
 	Bootstrap []Endpoint
 
+	// AutoJoin makes an observer with the controller role ask to become a voter: controller.quorum.auto.join.enable.
+	AutoJoin bool
+
 	ElectionTimeout    time.Duration // controller.quorum.election.timeout.ms
 	FetchTimeout       time.Duration // controller.quorum.fetch.timeout.ms
 	ElectionBackoffMax time.Duration // controller.quorum.election.backoff.max.ms

@@ -13,6 +13,8 @@ import (
 type LogView interface {
 	Start() kafka.Offset
 	End() kafka.Offset
+	// Durable is the end of what the local disk holds for certain.
+	Durable() kafka.Offset
 	// LastEpoch is the epoch of the last batch, of the snapshot that the empty log stands on, or 0.
 	LastEpoch() kafka.LeaderEpoch
 	// EndOffsetFor gives the largest known epoch that is not above the asked one and the offset where it
@@ -48,8 +50,8 @@ type AppendFailed struct{}
 // Truncated says that a Truncate action was carried out.
 type Truncated struct{}
 
-// Flushed says that the log is durable up to End.
-type Flushed struct{ End kafka.Offset }
+// Flushed says that the log's durable end has moved.
+type Flushed struct{}
 
 // SnapshotLoaded says that a downloaded snapshot has replaced the log. Controls are its voters and
 // kraft.version.
@@ -124,9 +126,8 @@ type Core struct {
 	leaderEndpoints []Endpoint
 	// voted is whom this replica gave its vote of the epoch.
 	voted ReplicaKey
-	// highWatermark is NoOffset until known; durable is the end of what the local disk holds for certain.
+	// highWatermark is NoOffset until known.
 	highWatermark kafka.Offset
-	durable       kafka.Offset
 	// electionAt ends the election timer of Unattached, Prospective, Candidate and Resigned.
 	electionAt time.Time
 	ballot     *ballot    // Prospective and Candidate
@@ -137,6 +138,7 @@ type Core struct {
 	links       links
 	nextRequest uint64
 	parked      []parkedFetch // of a leader; answered with an error when it leads no more
+	change      *voterChange  // of a leader, one at a time
 	shutdown    bool          // the replica stops: it hands over and refuses to serve
 	persisted   election
 	wake        time.Time // earliest time at which a tick matters
@@ -162,11 +164,13 @@ func (c *Core) Step(now time.Time, e Event) Actions {
 	case Appended:
 		c.appended(now, e.Controls)
 	case AppendFailed:
-		c.resign(now)
+		c.appendFailed(now)
 	case Truncated:
 		c.truncated()
 	case Flushed:
-		c.flushed(now, e.End)
+		if c.role == Leader {
+			c.raiseHighWatermark(now)
+		}
 	case SnapshotLoaded:
 		c.snapshotLoaded(now, e)
 	case SnapshotDropped:
@@ -179,6 +183,7 @@ func (c *Core) Step(now time.Time, e Event) Actions {
 	}
 	c.poll(now)
 	c.failParked()
+	c.failChange()
 	if s := c.election(); s.election() != c.persisted {
 		c.out.Persist = &s
 		c.persisted = s.election()
@@ -201,8 +206,13 @@ func (c *Core) election() ElectionState {
 	return s
 }
 
-// isVoter says whether this replica is in the voter set in force and may vote at all.
-func (c *Core) isVoter() bool { return c.config.CanVote && c.voters.Latest().Contains(c.config.Self) }
+// standsForElection says whether this replica may lead: a voter, or one whose removal is not known to be committed. The
+// latter may be the only one that has the record of its removal and everything before it: then nobody else can be
+// elected, and it has to lead once more, outside of the majority, until the record is committed.
+func (c *Core) standsForElection() bool {
+	removed := c.voters.LatestOffset() >= c.highWatermark && c.voters.previous().Contains(c.config.Self)
+	return c.config.CanVote && (removed || c.voters.Latest().Contains(c.config.Self))
+}
 
 // others are the voters without this node.
 func (c *Core) others() VoterSet { return c.voters.Latest().Without(c.config.Self.ID) }
@@ -216,7 +226,6 @@ func (c *Core) position() OffsetAndEpoch {
 func (c *Core) start(now time.Time, s ElectionState) {
 	c.persisted = s.election()
 	c.epoch, c.leader, c.voted = s.Epoch, s.Leader, s.Voted
-	c.durable = c.log.End()
 	last := c.log.LastEpoch()
 	switch {
 	case s.Epoch < last:
@@ -232,7 +241,7 @@ func (c *Core) start(now time.Time, s ElectionState) {
 	default:
 		c.toUnattached(now, s.Epoch, s.Leader)
 	}
-	if c.isVoter() && c.voters.Latest().IsOnly(c.config.Self) && c.role != Leader {
+	if c.config.CanVote && c.voters.Latest().IsOnly(c.config.Self) && c.role != Leader {
 		c.toProspective(now)
 	}
 }
@@ -254,14 +263,6 @@ func (c *Core) appended(now time.Time, controls []ControlRecord) {
 		c.answerParked(now)
 	case Follower:
 		c.caughtUpWith()
-	}
-}
-
-func (c *Core) flushed(now time.Time, end kafka.Offset) {
-	invariant.Check(end <= c.log.End(), "flushed to %d, log ends at %d", end, c.log.End())
-	c.durable = max(c.durable, end)
-	if c.role == Leader {
-		c.raiseHighWatermark(now)
 	}
 }
 

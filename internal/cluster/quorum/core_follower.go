@@ -19,6 +19,9 @@ type following struct {
 	// leaderHighWatermark is the highest that the leader told.
 	leaderHighWatermark kafka.Offset
 	download            *download
+	// announceAt is when the leader is told of this node again, if the voter set has it wrong.
+	announceAt time.Time
+	announced  bool // to this leader, under kraft.version 0
 }
 
 // download is a snapshot on its way.
@@ -30,7 +33,7 @@ type download struct {
 // pollFollower fetches from the leader; a voter that hears nothing of it for too long stands for election.
 func (c *Core) pollFollower(now time.Time) bool {
 	f := c.following
-	if c.isVoter() {
+	if c.standsForElection() {
 		if !now.Before(f.fetchBy) {
 			c.toProspective(now)
 			return true
@@ -50,7 +53,7 @@ func (c *Core) pollFollower(now time.Time) bool {
 			MaxBytes: c.config.FetchSnapshotMaxBytes})
 		return false
 	}
-	if c.fetching(now) {
+	if c.fetching(now) || c.announceSelf(now, leader) {
 		return false
 	}
 	if c.ready(now, leader.ID) {
@@ -79,7 +82,7 @@ func (c *Core) sendFetch(now time.Time, to Peer) {
 	m := c.numbered(now, to, &FetchRequest{ClusterID: &c.config.ClusterID, Replica: c.config.Self, Epoch: c.epoch,
 		Offset: at.Offset, LastEpoch: at.Epoch, HighWatermark: c.highWatermark,
 		MaxWaitMs: int32(fetchMaxWait.Milliseconds()), MaxBytes: c.config.FetchMaxBytes})
-	if c.config.CanVote && at.Offset > c.durable {
+	if c.config.CanVote && at.Offset > c.log.Durable() {
 		c.out.SendSynced = append(c.out.SendSynced, m)
 	} else {
 		c.out.Send = append(c.out.Send, m)
@@ -174,7 +177,6 @@ func (c *Core) truncationPoint(d OffsetAndEpoch) kafka.Offset {
 
 // truncated takes note of where the log really ends now: a batch goes whole.
 func (c *Core) truncated() {
-	c.durable = min(c.durable, c.log.End())
 	c.voters.TruncateTo(c.log.End())
 	if c.role == Follower {
 		c.following.busy = false
@@ -227,7 +229,6 @@ func (c *Core) awaits(id OffsetAndEpoch) bool {
 func (c *Core) snapshotLoaded(_ time.Time, e SnapshotLoaded) {
 	c.voters.reset()
 	c.voters.apply(e.Controls)
-	c.durable = e.Snapshot.Offset
 	c.setHighWatermark(e.Snapshot.Offset)
 	if c.role == Follower {
 		c.following.download, c.following.busy = nil, false

@@ -102,12 +102,13 @@ func (c *Core) raiseHighWatermark(now time.Time) {
 	slices.SortFunc(ends, func(a, b kafka.Offset) int { return int(min(1, max(-1, b-a))) })
 	if o := ends[len(ends)/2]; o > c.leading.epochStart && c.setHighWatermark(o) {
 		c.answerParked(now)
+		c.changeCommitted()
 	}
 }
 
 func (c *Core) endOf(v Voter) kafka.Offset {
 	if v.Key.matches(c.config.Self) {
-		return c.durable
+		return c.log.Durable()
 	}
 	for _, p := range c.leading.replicas {
 		if p.key == v.Key {
@@ -157,6 +158,7 @@ func (c *Core) pollLeader(now time.Time) bool {
 		return !c.voters.Latest().Contains(p.key) && now.Sub(p.fetchedAt) >= observerLifetime
 	})
 	c.expireParked(now)
+	c.pollChange(now)
 	return false
 }
 

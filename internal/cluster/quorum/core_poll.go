@@ -41,7 +41,7 @@ func (c *Core) pollUnattached(now time.Time) bool {
 	if c.shutdown {
 		return false
 	}
-	if c.isVoter() {
+	if c.standsForElection() {
 		if !now.Before(c.electionAt) {
 			c.toProspective(now)
 			return true

@@ -97,7 +97,8 @@ func (c *Core) toFollower(now time.Time, epoch kafka.LeaderEpoch, leader kafka.N
 	c.leaveRole()
 	c.enterEpoch(epoch)
 	c.role, c.leader, c.leaderEndpoints = Follower, leader, slices.Clone(at)
-	c.following = &following{fetchBy: now.Add(c.config.FetchTimeout), leaderHighWatermark: kafka.NoOffset}
+	c.following = &following{fetchBy: now.Add(c.config.FetchTimeout), leaderHighWatermark: kafka.NoOffset,
+		announceAt: now.Add(2 * c.config.FetchTimeout)}
 }
 
 // toResigned is a leader that leads no more. It stays in its epoch until the others have another leader, or

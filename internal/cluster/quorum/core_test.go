@@ -27,6 +27,7 @@ type coreScript struct {
 	core *Core
 	log  *fakeLog
 	now  time.Time
+	full bool
 	out  strings.Builder
 }
 
@@ -83,7 +84,7 @@ func (a args) position(key string) *OffsetAndEpoch {
 //
 //	start id=1 voters=(1,2) [observer] [dynamic] [bootstrap] [epoch= leader= voted=] [log=(n@epoch,...)] [snapshot=o-e]
 //	tick ms=N | due (go to the deadline)
-//	append n= [voters=]  flushed end=  truncated  failed
+//	append n= [voters=]  flushed end=  truncated  full  room
 //	vote from= epoch= last= [pre]   begin from= epoch=   end from= epoch= candidates=   fetch from= epoch= at= [hw=] [wait=]
 //	answer by=PEER [code=] [top=] [epoch=] [leader=] [granted] [hw=] [diverging=] [snapshot=] [records=n@epoch]
 //	lost by=PEER   resign   shutdown
@@ -103,11 +104,14 @@ func (s *coreScript) run(t *testing.T, d *datadriven.TestData) string {
 		s.log.append(int(a.int("n", 1)), s.core.epoch)
 		s.step(Appended{})
 	case "flushed":
-		s.step(Flushed{End: kafka.Offset(a.int("end", int64(s.log.end)))})
+		s.log.durable = kafka.Offset(a.int("end", int64(s.log.end)))
+		s.step(Flushed{})
 	case "truncated":
 		s.step(Truncated{})
-	case "failed":
-		s.step(AppendFailed{})
+	case "full": // from now on the disk is
+		s.full = true
+	case "room":
+		s.full = false
 	case "lost":
 		for _, l := range s.core.links {
 			if l.request != 0 && l.peer == kafka.NodeID(a.int("by", -100)) {
@@ -122,7 +126,7 @@ func (s *coreScript) run(t *testing.T, d *datadriven.TestData) string {
 		s.step(ShutdownAsked{})
 	case "loaded":
 		p := a.position("snapshot")
-		s.log.start, s.log.end, s.log.epochs = p.Offset, p.Offset, nil
+		s.log.start, s.log.end, s.log.durable, s.log.epochs = p.Offset, p.Offset, p.Offset, nil
 		s.log.snapshots = []OffsetAndEpoch{*p}
 		s.step(SnapshotLoaded{Snapshot: *p, Controls: []ControlRecord{
 			{Offset: p.Offset - 1, Body: KRaftVersionRecord{1}},
@@ -154,6 +158,7 @@ func (s *coreScript) start(a args) {
 		}
 		s.log.append(n, epoch)
 	}
+	s.log.durable = s.log.end
 	if p := a.position("snapshot"); p != nil {
 		s.log.snapshots = append(s.log.snapshots, *p)
 		if a.has("trimmed") {
@@ -171,7 +176,11 @@ func (s *coreScript) start(a args) {
 		history.AddVersion(at, 1)
 		history.AddVoters(at, set)
 	}
-	c := Config{ClusterID: "c", Self: self, CanVote: !a.has("observer"), Endpoints: testVoter(self.ID).Endpoints}
+	c := Config{ClusterID: "c", Self: self, CanVote: !a.has("observer"), Endpoints: testVoter(self.ID).Endpoints,
+		AutoJoin: a.has("autojoin")}
+	if a.has("moved") {
+		c.Endpoints[0].Port = 19093
+	}
 	s.core = NewCore(c, s.log, history, rand.New(rand.NewPCG(1, 2)))
 	election := ElectionState{Epoch: kafka.LeaderEpoch(a.int("epoch", 0)), Leader: kafka.NodeID(a.int("leader", -1)), Voted: NoReplica}
 	if id := kafka.NodeID(a.int("voted", -1)); id >= 0 {
@@ -192,6 +201,10 @@ func (s *coreScript) step(e Event) {
 	}
 	if a.Truncate != nil {
 		s.log.truncate(*a.Truncate)
+	}
+	if len(a.Control) > 0 && s.full {
+		s.step(AppendFailed{})
+		return
 	}
 	if len(a.Control) > 0 {
 		base := s.log.end
@@ -264,6 +277,18 @@ func describeMessage(m Message) string {
 			kind = "pre-Vote"
 		}
 		return fmt.Sprintf("%s%s voter=%d epoch=%d last=%s", to, kind, b.Voter.ID, b.Epoch, b.Last)
+	case *AddVoterRequest:
+		return fmt.Sprintf("%sAddVoter %d endpoints=%d", to, b.Voter.ID, len(b.Endpoints))
+	case *RemoveVoterRequest:
+		return fmt.Sprintf("%sRemoveVoter %s", to, b.Voter)
+	case *UpdateVoterRequest:
+		return fmt.Sprintf("%sUpdateVoter %d epoch=%d", to, b.Voter.Key.ID, b.Epoch)
+	case *ApiVersionsRequest:
+		return to + "ApiVersions"
+	case *ChangeVoterResponse:
+		return fmt.Sprintf("%sanswer %s %q", to, b.Code.Name(), b.Message)
+	case *UpdateVoterResponse:
+		return fmt.Sprintf("%sanswer %s", to, verdict(b.Verdict))
 	case *VoteResponse:
 		return fmt.Sprintf("%sanswer %s granted=%v", to, verdict(b.Verdict), b.Granted)
 	case *BeginQuorumEpochRequest:
@@ -342,6 +367,16 @@ func (s *coreScript) request(t *testing.T, a args) {
 		p := a.position("at")
 		body = &FetchRequest{ClusterID: &cluster, Replica: key, Epoch: epoch, Offset: p.Offset, LastEpoch: p.Epoch,
 			HighWatermark: kafka.Offset(a.int("hw", -1)), MaxWaitMs: int32(a.int("wait", 500)), MaxBytes: 1 << 20}
+	case "add":
+		body = &AddVoterRequest{ClusterID: &cluster, Voter: key, Endpoints: testVoter(from).Endpoints,
+			AckWhenCommitted: !a.has("noack")}
+	case "remove":
+		body = &RemoveVoterRequest{ClusterID: &cluster, Voter: key}
+	case "update":
+		v := testVoter(from)
+		v.KRaft.Max = int16(a.int("max", 1))
+		v.Endpoints[0].Port = uint16(a.int("port", 9093))
+		body = &UpdateVoterRequest{ClusterID: &cluster, Epoch: epoch, Voter: v}
 	case "fetchsnapshot":
 		body = &FetchSnapshotRequest{ClusterID: &cluster, Replica: key, Epoch: epoch, Snapshot: *a.position("id"),
 			MaxBytes: 1 << 20}
@@ -373,6 +408,12 @@ func (s *coreScript) answer(t *testing.T, a args) {
 		body = &VoteResponse{v, a.has("granted")}
 	case *BeginQuorumEpochRequest:
 		body = &BeginQuorumEpochResponse{v}
+	case *ApiVersionsRequest:
+		body = &ApiVersionsResponse{Top: v.Top, KRaft: VersionRange{0, int16(a.int("max", 1))}}
+	case *UpdateVoterRequest:
+		body = &UpdateVoterResponse{v}
+	case *AddVoterRequest, *RemoveVoterRequest:
+		body = &ChangeVoterResponse{Code: v.Code}
 	case *EndQuorumEpochRequest:
 		body = &EndQuorumEpochResponse{v}
 	case *FetchRequest:

@@ -9,12 +9,14 @@ import (
 // fakeLog answers the core's questions from a list of epochs.
 type fakeLog struct {
 	start, end kafka.Offset
+	durable    kafka.Offset
 	epochs     []OffsetAndEpoch // Offset: where the epoch begins
 	snapshots  []OffsetAndEpoch
 }
 
 func (l *fakeLog) Start() kafka.Offset         { return l.start }
 func (l *fakeLog) End() kafka.Offset           { return l.end }
+func (l *fakeLog) Durable() kafka.Offset       { return l.durable }
 func (l *fakeLog) Snapshots() []OffsetAndEpoch { return slices.Clone(l.snapshots) }
 
 func (l *fakeLog) LastEpoch() kafka.LeaderEpoch {
@@ -54,5 +56,5 @@ func (l *fakeLog) append(n int, epoch kafka.LeaderEpoch) {
 
 func (l *fakeLog) truncate(end kafka.Offset) {
 	l.epochs = slices.DeleteFunc(l.epochs, func(e OffsetAndEpoch) bool { return e.Offset >= end })
-	l.end = end
+	l.end, l.durable = end, min(l.durable, end)
 }

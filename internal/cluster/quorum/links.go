@@ -75,6 +75,9 @@ func (c *Core) lost(now time.Time, request uint64) {
 	if l := c.links.find(request); l != nil {
 		l.request, l.body = 0, nil
 		c.pause(now, l.peer)
+		if c.change != nil && c.change.request == request {
+			c.refuseChange(kafka.RequestTimedOut, "the new voter does not answer")
+		}
 	}
 }
 
@@ -97,17 +100,23 @@ func (c *Core) arrived(now time.Time, m Message) {
 		c.onFetchRequest(now, m, body)
 	case *FetchSnapshotRequest:
 		c.onFetchSnapshotRequest(now, m, body)
+	case *AddVoterRequest:
+		c.onAddVoter(now, m, body)
+	case *RemoveVoterRequest:
+		c.onRemoveVoter(now, m, body)
+	case *UpdateVoterRequest:
+		c.onUpdateVoter(now, m, body)
 	default:
 		if l := c.links.find(m.Request); l != nil {
 			peer, asked := l.peer, l.body
 			l.request, l.body, l.until = 0, nil, time.Time{}
-			c.answered(now, peer, asked, m.Body)
+			c.answered(now, peer, asked, m)
 		}
 	}
 }
 
-func (c *Core) answered(now time.Time, peer kafka.NodeID, asked, body Body) {
-	switch r := body.(type) {
+func (c *Core) answered(now time.Time, peer kafka.NodeID, asked Body, m Message) {
+	switch r := m.Body.(type) {
 	case *VoteResponse:
 		if q, ok := asked.(*VoteRequest); ok {
 			c.onVoteResponse(now, peer, q, r)
@@ -126,6 +135,12 @@ func (c *Core) answered(now time.Time, peer kafka.NodeID, asked, body Body) {
 		if q, ok := asked.(*FetchSnapshotRequest); ok {
 			c.onFetchSnapshotResponse(now, peer, q, r)
 		}
+	case *ApiVersionsResponse:
+		c.onApiVersionsResponse(now, m.Request, r)
+	case *UpdateVoterResponse:
+		c.onUpdateVoterResponse(now, peer, r)
+	case *ChangeVoterResponse:
+		// Done or refused: the voter set will tell, and the timer asks again.
 	}
 }
 

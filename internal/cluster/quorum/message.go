@@ -29,7 +29,8 @@ type Peer struct {
 const firstBootstrapID kafka.NodeID = -2
 
 // Body is a request (*VoteRequest, *BeginQuorumEpochRequest, *EndQuorumEpochRequest, *FetchRequest,
-// *FetchSnapshotRequest) or the answer to one.
+// *FetchSnapshotRequest, *AddVoterRequest, *RemoveVoterRequest, *UpdateVoterRequest, *ApiVersionsRequest) or the
+// answer to one.
 type Body interface{ isBody() }
 
 // Verdict is what every answer carries: an error and what the answering node knows of the current leader.
@@ -136,6 +137,46 @@ type FetchSnapshotResponse struct {
 	Bytes    []byte
 }
 
+// AddVoterRequest asks the leader to make an observer a voter (KIP-853).
+type AddVoterRequest struct {
+	ClusterID *string
+	Voter     ReplicaKey
+	Endpoints []Endpoint
+	// AckWhenCommitted: the answer waits for the commit; otherwise it only says that the change was begun (KIP-1186).
+	AckWhenCommitted bool
+}
+
+// RemoveVoterRequest asks the leader to make a voter an observer.
+type RemoveVoterRequest struct {
+	ClusterID *string
+	Voter     ReplicaKey
+}
+
+// ChangeVoterResponse answers an AddVoterRequest or a RemoveVoterRequest.
+type ChangeVoterResponse struct {
+	Code    kafka.Code
+	Message string
+}
+
+// UpdateVoterRequest tells the leader a voter's own endpoints and versions.
+type UpdateVoterRequest struct {
+	ClusterID *string
+	Epoch     kafka.LeaderEpoch
+	Voter     Voter
+}
+
+// UpdateVoterResponse answers it.
+type UpdateVoterResponse struct{ Verdict }
+
+// ApiVersionsRequest asks a node what it supports, before its entry of the voter set is written.
+type ApiVersionsRequest struct{}
+
+// ApiVersionsResponse answers it with the node's range of kraft.version; the zero range if it names none.
+type ApiVersionsResponse struct {
+	Top   kafka.Code
+	KRaft VersionRange
+}
+
 func (*VoteRequest) isBody()              {}
 func (*VoteResponse) isBody()             {}
 func (*BeginQuorumEpochRequest) isBody()  {}
@@ -146,3 +187,10 @@ func (*FetchRequest) isBody()             {}
 func (*FetchResponse) isBody()            {}
 func (*FetchSnapshotRequest) isBody()     {}
 func (*FetchSnapshotResponse) isBody()    {}
+func (*AddVoterRequest) isBody()          {}
+func (*RemoveVoterRequest) isBody()       {}
+func (*ChangeVoterResponse) isBody()      {}
+func (*UpdateVoterRequest) isBody()       {}
+func (*UpdateVoterResponse) isBody()      {}
+func (*ApiVersionsRequest) isBody()       {}
+func (*ApiVersionsResponse) isBody()      {}

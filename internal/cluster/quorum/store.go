@@ -231,6 +231,9 @@ func (s *Store) Start() kafka.Offset { return s.log.View().Start }
 // End is the log's end offset.
 func (s *Store) End() kafka.Offset { return s.log.View().End }
 
+// Durable is the end of what is on the disk.
+func (s *Store) Durable() kafka.Offset { return s.log.Durable() }
+
 // LastEpoch is the epoch of the last batch, or of the snapshot that an empty log stands on.
 func (s *Store) LastEpoch() kafka.LeaderEpoch {
 	v := s.log.View()

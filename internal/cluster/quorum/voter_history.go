@@ -39,6 +39,14 @@ func (h *VoterHistory) Latest() VoterSet {
 	return h.voters[len(h.voters)-1].voters
 }
 
+// previous is the set before the one in force.
+func (h *VoterHistory) previous() VoterSet {
+	if len(h.voters) < 2 {
+		return h.static
+	}
+	return h.voters[len(h.voters)-2].voters
+}
+
 // LatestOffset is the offset of the record of the set in force: NoOffset (-1) for one that is not in the log,
 // be it configured or from the 0-0 checkpoint.
 func (h *VoterHistory) LatestOffset() kafka.Offset {

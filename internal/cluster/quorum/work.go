@@ -112,7 +112,7 @@ func (p *Pump) Completed(now time.Time, w *Work, err error) {
 			return
 		}
 		p.store.log.MarkDurable(w.token)
-		p.step(now, Flushed{End: p.store.log.Durable()})
+		p.step(now, Flushed{})
 		p.settle()
 	case workInstall:
 		p.fail(err)
