@@ -13,9 +13,9 @@ const bootstrapName = "Bootstrap records"
 // failoverReason is why a new controller takes an open transaction back, in Kafka's words.
 const failoverReason = "Controller failover"
 
-// Activate is the first event of a term. On a log without a metadata.version it founds the cluster with the bootstrap
-// records, in a metadata transaction where that exists; a transaction that the last controller left open is taken back.
-// Brokers that the image shows unfenced get a whole session from now on.
+// Activate is the first event of a term. On a log without a metadata.version it founds the cluster with the
+// bootstrap records, in a metadata transaction where that exists; a transaction that the last controller left
+// open is taken back. Brokers that the image shows unfenced get a whole session from now on.
 func Activate(now time.Time, s State, bootstrap []metadata.Record) Result {
 	for b := range s.Image.Brokers() {
 		life := s.Liveness.of(b.ID, b.Epoch)
@@ -46,8 +46,8 @@ func Activate(now time.Time, s State, bootstrap []metadata.Record) Result {
 	return out
 }
 
-// foundingConfig writes min.insync.replicas down for the whole cluster when eligible leader replicas are on, so that it
-// no longer depends on who is controller (KIP-966).
+// foundingConfig writes min.insync.replicas down for the whole cluster when eligible leader replicas are on,
+// so that it no longer depends on who is controller (KIP-966).
 func foundingConfig(s *Settings, bootstrap []metadata.Record) []metadata.Record {
 	if bootstrapLevel(bootstrap, metadata.ElrVersionFeature) < 1 {
 		return nil
@@ -55,7 +55,8 @@ func foundingConfig(s *Settings, bootstrap []metadata.Record) []metadata.Record 
 	return []metadata.Record{s.minISRConfig()}
 }
 
-// minISRConfig is the record that sets the cluster's min.insync.replicas to the static value of this controller.
+// minISRConfig is the record that sets the cluster's min.insync.replicas to the static value of this
+// controller.
 func (s *Settings) minISRConfig() metadata.Record {
 	value := strconv.FormatInt(s.Static.Int64(minISRKey), 10)
 	return &metadata.ConfigRecord{ResourceType: metadata.BrokerResource, Name: minISRKey, Value: &value}
@@ -80,6 +81,6 @@ func (l *Liveness) schedule(now time.Time, s *Settings) {
 	l.nextUnclean = now.Add(s.UncleanElection)
 }
 
-// fenceInterval is how often one stale broker is looked for: one a time, so that a pause of the controller does not
-// fence a whole cluster before the heartbeats that wait are read.
+// fenceInterval is how often one stale broker is looked for: one a time, so that a pause of the controller
+// does not fence a whole cluster before the heartbeats that wait are read.
 func (s *Settings) fenceInterval() time.Duration { return s.BrokerSession / 8 }

@@ -25,6 +25,7 @@ func (t *turn) allocateProducerIDs(r *kmsg.AllocateProducerIDsRequest) Result {
 		return Result{Reply: reply}
 	}
 	reply.ProducerIDStart, reply.ProducerIDLen = int64(first), producerIDBlock
-	return Result{Reply: reply, Records: []metadata.Record{&metadata.ProducerIDsRecord{BrokerID: b.ID, BrokerEpoch: b.Epoch,
-		NextProducerID: first + producerIDBlock}}}
+	record := &metadata.ProducerIDsRecord{BrokerID: b.ID, BrokerEpoch: b.Epoch,
+		NextProducerID: first + producerIDBlock}
+	return Result{Reply: reply, Records: []metadata.Record{record}}
 }

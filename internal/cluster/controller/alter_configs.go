@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 
@@ -11,12 +12,13 @@ import (
 	"moldau/internal/kafka"
 )
 
-// incrementalAlterConfigs answers IncrementalAlterConfigs (KIP-339). Each resource is altered or refused for itself; all
-// records go into one batch.
+// incrementalAlterConfigs answers IncrementalAlterConfigs (KIP-339). Each resource is altered or refused for
+// itself; all records go into one batch.
 func (t *turn) incrementalAlterConfigs(r *kmsg.IncrementalAlterConfigsRequest) Result {
 	reply := kmsg.NewPtrIncrementalAlterConfigsResponse()
 	a := t.newConfigAlterer(len(r.Resources), func(i int) config.Resource {
-		return config.Resource{Type: config.ResourceType(r.Resources[i].ResourceType), Name: r.Resources[i].ResourceName}
+		x := r.Resources[i]
+		return config.Resource{Type: config.ResourceType(x.ResourceType), Name: x.ResourceName}
 	})
 	for i, x := range r.Resources {
 		changes := make([]config.Change, 0, len(x.Configs))
@@ -41,7 +43,8 @@ func (t *turn) incrementalAlterConfigs(r *kmsg.IncrementalAlterConfigsRequest) R
 func (t *turn) alterConfigs(r *kmsg.AlterConfigsRequest) Result {
 	reply := kmsg.NewPtrAlterConfigsResponse()
 	a := t.newConfigAlterer(len(r.Resources), func(i int) config.Resource {
-		return config.Resource{Type: config.ResourceType(r.Resources[i].ResourceType), Name: r.Resources[i].ResourceName}
+		x := r.Resources[i]
+		return config.Resource{Type: config.ResourceType(x.ResourceType), Name: x.ResourceName}
 	})
 	for i, x := range r.Resources {
 		values := make([]config.Assignment, 0, len(x.Configs))
@@ -78,9 +81,9 @@ func (t *turn) newConfigAlterer(n int, resources func(i int) config.Resource) *c
 	return a
 }
 
-// alter judges the i-th resource and keeps its records. A resource that is named several times is refused and answered
-// once: answer is false for the others.
-func (a *configAlterer) alter(i int, judge func(config.Resource) ([]config.Write, error)) (answer bool, err error) {
+// alter judges the i-th resource and keeps its records. A resource that is named several times is refused and
+// answered once: answer is false for the others.
+func (a *configAlterer) alter(i int, judge func(config.Resource) ([]config.Write, error)) (bool, error) {
 	res := a.resources(i)
 	switch {
 	case a.count[res] < 0:
@@ -90,8 +93,9 @@ func (a *configAlterer) alter(i int, judge func(config.Resource) ([]config.Write
 		return true, kafka.Errorf(kafka.InvalidRequest, "the resource stands there twice")
 	}
 	writes, err := judge(res)
-	if missing := a.checkExists(res); missing != nil && (err == nil || !errors.Is(err, kafka.InvalidRequest)) {
-		err = missing // a malformed request is refused before the resource is looked for
+	// A malformed request is refused before the resource is looked for.
+	if !errors.Is(err, kafka.InvalidRequest) {
+		err = cmp.Or(a.checkExists(res), err)
 	}
 	if err != nil {
 		return true, err
@@ -127,8 +131,8 @@ func (a *configAlterer) checkExists(res config.Resource) error {
 	return nil
 }
 
-// result gives all records. With eligible leader replicas on, every min.insync.replicas that is set or deleted, to the
-// same value too, empties the ELRs that were made under the old one (KIP-966).
+// result gives all records. With eligible leader replicas on, every min.insync.replicas that is set or
+// deleted, to the same value too, empties the ELRs that were made under the old one (KIP-966).
 func (a *configAlterer) result(validateOnly bool) []metadata.Record {
 	if validateOnly {
 		return nil
@@ -140,7 +144,8 @@ func (a *configAlterer) result(validateOnly bool) []metadata.Record {
 	for _, r := range a.records {
 		c := r.(*metadata.ConfigRecord)
 		topic := c.ResourceType == metadata.TopicResource
-		if c.Name == minISRKey && (topic || c.ResourceType == metadata.BrokerResource && c.ResourceName == "") {
+		cluster := c.ResourceType == metadata.BrokerResource && c.ResourceName == ""
+		if c.Name == minISRKey && (topic || cluster) {
 			clear = append(clear, &metadata.ClearElrRecord{TopicName: c.ResourceName})
 		}
 	}

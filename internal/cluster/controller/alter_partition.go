@@ -9,7 +9,8 @@ import (
 	"moldau/internal/kafka"
 )
 
-// alterPartition answers AlterPartition (KIP-497): a leader wants another ISR, or has recovered from an unclean election.
+// alterPartition answers AlterPartition (KIP-497): a leader wants another ISR, or has recovered from an
+// unclean election.
 func (t *turn) alterPartition(r *kmsg.AlterPartitionRequest) Result {
 	reply := kmsg.NewPtrAlterPartitionResponse()
 	b, err := t.checkBroker(kafka.NodeID(r.BrokerID), kafka.BrokerEpoch(r.BrokerEpoch))
@@ -96,7 +97,8 @@ func (a *isrAlterer) alter(topic *metadata.Topic, r kmsg.AlterPartitionRequestTo
 }
 
 func (a *isrAlterer) proposal(r kmsg.AlterPartitionRequestTopicPartition) (proposal, error) {
-	want := proposal{leaderEpoch: kafka.LeaderEpoch(r.LeaderEpoch), epoch: kafka.PartitionEpoch(r.PartitionEpoch)}
+	want := proposal{leaderEpoch: kafka.LeaderEpoch(r.LeaderEpoch),
+		epoch: kafka.PartitionEpoch(r.PartitionEpoch)}
 	switch metadata.LeaderRecoveryState(r.LeaderRecoveryState) {
 	case metadata.LeaderRecovered:
 	case metadata.LeaderRecovering:
@@ -146,7 +148,8 @@ func (a *isrAlterer) check(p *metadata.Partition, want proposal) error {
 // mayJoin says whether a broker may be in an ISR: in service, and the incarnation that the leader has seen.
 func (t *turn) mayJoin(p *metadata.Partition, id kafka.NodeID, epoch kafka.BrokerEpoch) bool {
 	b, ok := t.Image.Broker(id)
-	return ok && b.Active() && (epoch == unknownEpoch || epoch == b.Epoch) && b.DirectoryOnline(p.Directory(id))
+	return ok && b.Active() && (epoch == unknownEpoch || epoch == b.Epoch) &&
+		b.DirectoryOnline(p.Directory(id))
 }
 
 func repeats(ids []kafka.NodeID) bool {

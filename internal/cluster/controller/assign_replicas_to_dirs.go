@@ -7,7 +7,8 @@ import (
 	"moldau/internal/kafka"
 )
 
-// assignReplicasToDirs answers AssignReplicasToDirs (KIP-858): a broker tells which log directories its replicas are in.
+// assignReplicasToDirs answers AssignReplicasToDirs (KIP-858): a broker tells which log directories its
+// replicas are in.
 func (t *turn) assignReplicasToDirs(r *kmsg.AssignReplicasToDirsRequest) Result {
 	reply := kmsg.NewPtrAssignReplicasToDirsResponse()
 	b, err := t.checkBroker(kafka.NodeID(r.BrokerID), kafka.BrokerEpoch(r.BrokerEpoch))
@@ -46,8 +47,8 @@ type dirAssigner struct {
 	lost    map[kafka.UUID]bool
 }
 
-// assign records one replica's directory. One that is not online takes the replica out of service at once: the leader
-// is moved and the replica leaves the ISR.
+// assign records one replica's directory. One that is not online takes the replica out of service at once:
+// the leader is moved and the replica leaves the ISR.
 func (a *dirAssigner) assign(dir, topicID kafka.UUID, index int32) error {
 	topic, ok := a.Image.TopicByID(topicID)
 	if !ok {
@@ -86,6 +87,9 @@ func (a *dirAssigner) eligibleIn(p *metadata.Partition, dir kafka.UUID) func(kaf
 		if !ok || !a.active(id) {
 			return false
 		}
-		return id == a.broker.ID && b.DirectoryOnline(dir) || id != a.broker.ID && b.DirectoryOnline(p.Directory(id))
+		if id == a.broker.ID {
+			return b.DirectoryOnline(dir)
+		}
+		return b.DirectoryOnline(p.Directory(id))
 	}
 }

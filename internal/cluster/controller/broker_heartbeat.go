@@ -150,5 +150,6 @@ func (t *turn) offlineDirectories(b *metadata.Broker, offline []kafka.UUID) []me
 	if len(online) == 0 {
 		return out // a broker without directories stops; the record could not say it
 	}
-	return append(out, &metadata.BrokerRegistrationChangeRecord{BrokerID: b.ID, BrokerEpoch: b.Epoch, LogDirs: online})
+	return append(out, &metadata.BrokerRegistrationChangeRecord{BrokerID: b.ID, BrokerEpoch: b.Epoch,
+		LogDirs: online})
 }

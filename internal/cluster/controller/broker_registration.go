@@ -9,8 +9,8 @@ import (
 	"moldau/internal/kafka"
 )
 
-// registerBroker answers BrokerRegistration (KIP-631): a broker that starts gets an epoch and is fenced until it has
-// caught up. The epoch is the offset of the first record of the registration.
+// registerBroker answers BrokerRegistration (KIP-631): a broker that starts gets an epoch and is fenced until
+// it has caught up. The epoch is the offset of the first record of the registration.
 func (t *turn) registerBroker(r *kmsg.BrokerRegistrationRequest, connected func() bool) Result {
 	reply := kmsg.NewPtrBrokerRegistrationResponse()
 	reply.BrokerEpoch = -1
@@ -51,8 +51,8 @@ func (t *turn) registration(r *kmsg.BrokerRegistrationRequest) ([]metadata.Recor
 	if err != nil {
 		return nil, 0, err
 	}
-	record := &metadata.RegisterBrokerRecord{BrokerID: id, IncarnationID: r.IncarnationID, Endpoints: endpoints,
-		Features: features, Rack: r.Rack}
+	record := &metadata.RegisterBrokerRecord{BrokerID: id, IncarnationID: r.IncarnationID,
+		Endpoints: endpoints, Features: features, Rack: r.Rack}
 	if t.mv >= metadata.MVDirectories {
 		record.LogDirs = dirs
 	}
@@ -62,8 +62,8 @@ func (t *turn) registration(r *kmsg.BrokerRegistrationRequest) ([]metadata.Recor
 		clean := known && kafka.BrokerEpoch(r.PreviousBrokerEpoch) == old.Epoch
 		records = t.replaced(id, clean)
 	} else {
-		record.Fenced, record.InControlledShutdown, record.BrokerEpoch = old.Fenced, old.InControlledShutdown, old.Epoch
-		record.CordonedLogDirs = old.Cordoned
+		record.BrokerEpoch, record.CordonedLogDirs = old.Epoch, old.Cordoned
+		record.Fenced, record.InControlledShutdown = old.Fenced, old.InControlledShutdown
 	}
 	if len(dirs) > 0 {
 		records = t.forgetLost(id, dirs, records)
@@ -71,8 +71,9 @@ func (t *turn) registration(r *kmsg.BrokerRegistrationRequest) ([]metadata.Recor
 	return append(records, record), record.BrokerEpoch, nil
 }
 
-// replaceable says whether a new incarnation may take the place of one whose session has not ended: the same log
-// directories prove that the old process is dead, for it held their locks, once its connection is closed as well.
+// replaceable says whether a new incarnation may take the place of one whose session has not ended: the same
+// log directories prove that the old process is dead, for it held their locks, once its connection is closed
+// as well.
 func (t *turn) replaceable(old *metadata.Broker, dirs []kafka.UUID) bool {
 	life := t.Liveness.of(old.ID, old.Epoch)
 	if life.connected != nil && life.connected() || len(dirs) != len(old.LogDirs) {
@@ -107,13 +108,15 @@ func (t *turn) checkDirectories(id kafka.NodeID, dirs []kafka.UUID) error {
 	return nil
 }
 
-// registeredFeatures checks that the broker can live with every finalized feature. Features that nobody knows are kept.
+// registeredFeatures checks that the broker can live with every finalized feature. Features that nobody knows
+// are kept.
 func (t *turn) registeredFeatures(r *kmsg.BrokerRegistrationRequest) ([]metadata.FeatureRange, error) {
 	var out []metadata.FeatureRange
 	for _, f := range r.Features {
 		x := metadata.FeatureRange{Name: f.Name, Min: f.MinSupportedVersion, Max: f.MaxSupportedVersion}
 		if level := t.Image.Feature(f.Name); level != 0 && (level < x.Min || level > x.Max) {
-			return nil, kafka.Errorf(kafka.UnsupportedVersion, "the cluster is at level %d of %s, the broker supports %d to %d",
+			return nil, kafka.Errorf(kafka.UnsupportedVersion,
+				"the cluster is at level %d of %s, the broker supports %d to %d",
 				level, x.Name, x.Min, x.Max)
 		}
 		out = append(out, x)
@@ -126,7 +129,8 @@ func (t *turn) registeredFeatures(r *kmsg.BrokerRegistrationRequest) ([]metadata
 	}
 	for name, level := range t.Image.Features() {
 		if !named(name) {
-			return nil, kafka.Errorf(kafka.UnsupportedVersion, "the cluster is at level %d of %s, which the broker does not list",
+			return nil, kafka.Errorf(kafka.UnsupportedVersion,
+				"the cluster is at level %d of %s, which the broker does not list",
 				level, name)
 		}
 	}
@@ -148,7 +152,8 @@ func endpointsOf(listeners []kmsg.BrokerRegistrationRequestListener) ([]metadata
 
 func checkEndpoint(e metadata.Endpoint) error {
 	if e.SecurityProtocol < metadata.Plaintext || e.SecurityProtocol > metadata.SASLSSL {
-		return kafka.Errorf(kafka.InvalidRequest, "listener %s: unknown security protocol %d", e.Name, e.SecurityProtocol)
+		return kafka.Errorf(kafka.InvalidRequest,
+			"listener %s: unknown security protocol %d", e.Name, e.SecurityProtocol)
 	}
 	return nil
 }

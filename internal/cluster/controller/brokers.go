@@ -8,12 +8,20 @@ import (
 	"moldau/internal/kafka"
 )
 
-// brokerChange is what happens to one broker and makes partitions look for other leaders. The image does not show it
-// yet. Fields that do not apply are kafka.NoNode.
+// brokerChange is what happens to one broker and makes partitions look for other leaders. The image does not
+// show it yet. Fields that do not apply are kafka.NoNode.
 type brokerChange struct {
 	leaves kafka.NodeID // out of every ISR, not to be elected
 	joins  kafka.NodeID // may be elected although the image shows it fenced
 	lost   kafka.NodeID // stopped uncleanly: out of ISR and ELR
+}
+
+func leaving(id kafka.NodeID) brokerChange {
+	return brokerChange{leaves: id, joins: kafka.NoNode, lost: kafka.NoNode}
+}
+
+func losing(id kafka.NodeID) brokerChange {
+	return brokerChange{leaves: kafka.NoNode, joins: kafka.NoNode, lost: id}
 }
 
 // repartition gives the records by which partitions adapt to what happens to a broker.
@@ -37,8 +45,9 @@ func (t *turn) repartition(refs iter.Seq[metadata.PartitionRef], b brokerChange)
 
 // fence takes a broker out of service.
 func (t *turn) fence(b *metadata.Broker) []metadata.Record {
-	out := t.repartition(t.Image.InISR(b.ID), brokerChange{leaves: b.ID, joins: kafka.NoNode, lost: kafka.NoNode})
-	return append(out, &metadata.BrokerRegistrationChangeRecord{BrokerID: b.ID, BrokerEpoch: b.Epoch, Fenced: metadata.Fence})
+	out := t.repartition(t.Image.InISR(b.ID), leaving(b.ID))
+	return append(out, &metadata.BrokerRegistrationChangeRecord{BrokerID: b.ID, BrokerEpoch: b.Epoch,
+		Fenced: metadata.Fence})
 }
 
 // unfence takes a broker into service: partitions that wait for a leader may elect it.
@@ -57,16 +66,17 @@ func (t *turn) shutDown(b *metadata.Broker) []metadata.Record {
 			InControlledShutdown: true})
 	}
 	return append(out, t.repartition(t.Image.InISR(b.ID),
-		brokerChange{leaves: b.ID, joins: kafka.NoNode, lost: kafka.NoNode})...)
+		leaving(b.ID))...)
 }
 
-// replaced gives what happens to the partitions of an incarnation that a new one takes the place of. After an unclean
-// stop, with eligible leader replicas on, the broker may have lost what it had acknowledged: it is not eligible any more.
+// replaced gives what happens to the partitions of an incarnation that a new one takes the place of. After an
+// unclean stop, with eligible leader replicas on, the broker may have lost what it had acknowledged: it is
+// not eligible any more.
 func (t *turn) replaced(id kafka.NodeID, clean bool) []metadata.Record {
 	if clean || !t.elr {
-		return t.repartition(t.Image.InISR(id), brokerChange{leaves: id, joins: kafka.NoNode, lost: kafka.NoNode})
+		return t.repartition(t.Image.InISR(id), leaving(id))
 	}
-	gone := brokerChange{leaves: kafka.NoNode, joins: kafka.NoNode, lost: id}
+	gone := losing(id)
 	out := t.repartition(t.Image.InISR(id), gone)
 	return append(out, t.repartition(t.Image.InELR(id), gone)...)
 }
@@ -79,8 +89,9 @@ func (t *turn) leadsAny(id kafka.NodeID) bool {
 	return false
 }
 
-// forgetLost clears the last known leader of partitions whose replica was in a directory that the broker registers
-// without: what comes back there is empty and must not win an election. records are those of the same registration.
+// forgetLost clears the last known leader of partitions whose replica was in a directory that the broker
+// registers without: what comes back there is empty and must not win an election. records are those of the
+// same registration.
 func (t *turn) forgetLost(id kafka.NodeID, dirs []kafka.UUID, records []metadata.Record) []metadata.Record {
 	type key struct {
 		topic kafka.UUID

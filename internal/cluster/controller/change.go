@@ -11,13 +11,13 @@ import (
 type election int8
 
 const (
-	electOnline    election = iota // keep the leader; else anyone from the ISR, or the ELR when the ISR is empty
+	electOnline    election = iota // keep the leader; else the ISR, or the ELR when the ISR is empty
 	electPreferred                 // the first replica if it is eligible
 	electUnclean                   // as electOnline, and at last any live replica, at the price of data
 )
 
-// change is a partition on its way to its next state. Fill in the target and ask for the record: all rules of elections,
-// eligible leader replicas and reassignments are applied there, in the order of Kafka.
+// change is a partition on its way to its next state. Fill in the target and ask for the record: all rules of
+// elections, eligible leader replicas and reassignments are applied there, in the order of Kafka.
 type change struct {
 	ref      metadata.PartitionRef
 	election election
@@ -38,14 +38,17 @@ type change struct {
 	out *metadata.PartitionChangeRecord
 }
 
-// mvIsrShrinkKeepsEpoch is the metadata.version from which a smaller ISR does not bump the leader epoch (KAFKA-15021).
+// mvIsrShrinkKeepsEpoch is the metadata.version from which a smaller ISR does not bump the leader epoch
+// (KAFKA-15021).
 const mvIsrShrinkKeepsEpoch = 12
 
-// changeOf starts a change of a partition that leads nowhere yet. alive says who may lead as far as the broker goes.
+// changeOf starts a change of a partition that leads nowhere yet. alive says who may lead as far as the
+// broker goes.
 func (t *turn) changeOf(ref metadata.PartitionRef, alive func(kafka.NodeID) bool) *change {
 	p, facts := ref.Partition, t.factsOf(ref.Topic)
 	c := &change{ref: ref, minISR: facts.minISR, elrOn: t.elr, mv: t.mv, isr: p.ISR, replicas: p.Replicas,
-		adding: p.Adding, removing: p.Removing, elr: p.ELR, recovering: p.Recovering, defaultDir: t.defaultDirectory}
+		adding: p.Adding, removing: p.Removing, elr: p.ELR, recovering: p.Recovering,
+		defaultDir: t.defaultDirectory}
 	c.eligible = func(id kafka.NodeID) bool {
 		b, ok := t.Image.Broker(id)
 		return ok && alive(id) && b.DirectoryOnline(p.Directory(id))
@@ -79,8 +82,8 @@ func (c *change) record() *metadata.PartitionChangeRecord {
 	return c.out
 }
 
-// populateELR keeps who leaves an ISR that becomes smaller than min.insync.replicas eligible to lead (KIP-966): it holds
-// everything that was committed. With enough members in sync nobody else is needed.
+// populateELR keeps who leaves an ISR that becomes smaller than min.insync.replicas eligible to lead
+// (KIP-966): it holds everything that was committed. With enough members in sync nobody else is needed.
 func (c *change) populateELR() {
 	if !c.elrOn {
 		return
@@ -150,7 +153,8 @@ func (c *change) valid(id kafka.NodeID) bool {
 	return in && c.eligible(id)
 }
 
-// lastKnownLeads says whether the last leader may take over: nobody is known to hold everything, and it held the most.
+// lastKnownLeads says whether the last leader may take over: nobody is known to hold everything, and it held
+// the most.
 func (c *change) lastKnownLeads() bool {
 	last := c.ref.Partition.LastKnownELR
 	return c.elrOn && len(c.elr) == 0 && len(c.isr) == 0 && len(last) == 1 && c.eligible(last[0])
@@ -166,7 +170,8 @@ func (c *change) bumpForReassignment() {
 
 func (c *change) bumpForShrink() {
 	p := c.ref.Partition
-	if c.mv < mvIsrShrinkKeepsEpoch && c.out.Leader == nil && c.out.ISR != nil && !containsAll(c.out.ISR, p.ISR) {
+	shrinks := c.out.ISR != nil && !containsAll(c.out.ISR, p.ISR)
+	if c.mv < mvIsrShrinkKeepsEpoch && c.out.Leader == nil && shrinks {
 		c.out.Leader = &p.Leader
 	}
 }
@@ -180,7 +185,8 @@ func (c *change) writeELR(unclean bool) {
 	}
 }
 
-// writeLastKnownLeader remembers the leader when the ISR becomes empty and forgets it once there is a leader again.
+// writeLastKnownLeader remembers the leader when the ISR becomes empty and forgets it once there is a leader
+// again.
 func (c *change) writeLastKnownLeader() {
 	if !c.elrOn {
 		return
@@ -240,8 +246,9 @@ func recoveryState(recovering bool) *metadata.LeaderRecoveryState {
 }
 
 func isNoOp(r *metadata.PartitionChangeRecord) bool {
-	return r.ISR == nil && r.Leader == nil && r.Replicas == nil && r.RemovingReplicas == nil && r.AddingReplicas == nil &&
-		r.LeaderRecoveryState == nil && r.Directories == nil && r.EligibleLeaderReplicas == nil && r.LastKnownELR == nil
+	return r.ISR == nil && r.Leader == nil && r.Replicas == nil && r.RemovingReplicas == nil &&
+		r.AddingReplicas == nil && r.LeaderRecoveryState == nil && r.Directories == nil &&
+		r.EligibleLeaderReplicas == nil && r.LastKnownELR == nil
 }
 
 // notNil makes an empty list say "empty" in a record, where nil says "unchanged".

@@ -27,15 +27,16 @@ type State struct {
 type Request struct {
 	Principal kafka.Principal
 	ClientID  string
-	// Connected says whether the connection that the request came on is still open; nil for a request from inside the
-	// node. Liveness keeps it for registrations: a broker whose connection is closed may be replaced at once.
+	// Connected says whether the connection that the request came on is still open; nil for a request from
+	// inside the node. Liveness keeps it for registrations: a broker whose connection is closed may be
+	// replaced at once.
 	Connected func() bool
 	// Body is the request with its version set. The controller keeps parts of it: it must own its memory.
 	Body kmsg.Request
 }
 
-// Result is a decision. The records must be appended before anything else is, all or none of them; the reply leaves
-// once they are committed, and without records once everything that was appended before is.
+// Result is a decision. The records must be appended before anything else is, all or none of them; the reply
+// leaves once they are committed, and without records once everything that was appended before is.
 type Result struct {
 	Records []metadata.Record
 	// Atomic asks for one batch; else the records may be cut into several.
@@ -63,15 +64,17 @@ func newTurn(now time.Time, s State, rnd *rand.Rand) *turn {
 // Handles says whether Handle knows an API.
 func Handles(key int16) bool {
 	switch kmsg.Key(key) {
-	case kmsg.CreateTopics, kmsg.DeleteTopics, kmsg.CreatePartitions, kmsg.AlterConfigs, kmsg.IncrementalAlterConfigs,
-		kmsg.ElectLeaders, kmsg.AlterPartition, kmsg.UpdateFeatures, kmsg.BrokerRegistration, kmsg.BrokerHeartbeat,
-		kmsg.UnregisterBroker, kmsg.AllocateProducerIDs, kmsg.ControllerRegistration, kmsg.AssignReplicasToDirs:
+	case kmsg.CreateTopics, kmsg.DeleteTopics, kmsg.CreatePartitions, kmsg.AlterConfigs,
+		kmsg.IncrementalAlterConfigs, kmsg.ElectLeaders, kmsg.AlterPartition, kmsg.UpdateFeatures,
+		kmsg.BrokerRegistration, kmsg.BrokerHeartbeat, kmsg.UnregisterBroker, kmsg.AllocateProducerIDs,
+		kmsg.ControllerRegistration, kmsg.AssignReplicasToDirs:
 		return true
 	}
 	return false
 }
 
-// Handle answers one request. The API must be one that Handles knows; for any other the result is empty and has no reply.
+// Handle answers one request. The API must be one that Handles knows; for any other the result is empty and
+// has no reply.
 func Handle(now time.Time, s State, r Request, rnd *rand.Rand) Result {
 	t := newTurn(now, s, rnd)
 	out := t.handle(r)

@@ -7,7 +7,8 @@ import (
 	"moldau/internal/kafka"
 )
 
-// registerController answers ControllerRegistration (KIP-919): a controller tells how it is reached and what it supports.
+// registerController answers ControllerRegistration (KIP-919): a controller tells how it is reached and what
+// it supports.
 func (t *turn) registerController(r *kmsg.ControllerRegistrationRequest) Result {
 	reply := kmsg.NewPtrControllerRegistrationResponse()
 	record, err := t.controllerRecord(r)
@@ -18,12 +19,13 @@ func (t *turn) registerController(r *kmsg.ControllerRegistrationRequest) Result 
 	return Result{Records: []metadata.Record{record}, Atomic: true, Reply: reply}
 }
 
-func (t *turn) controllerRecord(r *kmsg.ControllerRegistrationRequest) (*metadata.RegisterControllerRecord, error) {
+func (t *turn) controllerRecord(r *kmsg.ControllerRegistrationRequest) (metadata.Record, error) {
 	if t.mv < metadata.MVControllers {
-		return nil, kafka.Errorf(kafka.UnsupportedVersion, "metadata.version %d knows no registration of controllers", t.mv)
+		return nil, kafka.Errorf(kafka.UnsupportedVersion,
+			"metadata.version %d knows no registration of controllers", t.mv)
 	}
-	out := &metadata.RegisterControllerRecord{ControllerID: kafka.NodeID(r.ControllerID), IncarnationID: r.IncarnationID,
-		ZkMigrationReady: r.ZkMigrationReady}
+	out := &metadata.RegisterControllerRecord{ControllerID: kafka.NodeID(r.ControllerID),
+		IncarnationID: r.IncarnationID, ZkMigrationReady: r.ZkMigrationReady}
 	for _, l := range r.Listeners {
 		e := metadata.Endpoint{Name: l.Name, Host: l.Host, Port: l.Port,
 			SecurityProtocol: metadata.SecurityProtocol(l.SecurityProtocol)}

@@ -7,7 +7,8 @@ import (
 	"moldau/internal/kafka"
 )
 
-// createPartitions answers CreatePartitions (KIP-195): topics get more partitions, with as many replicas as they have.
+// createPartitions answers CreatePartitions (KIP-195): topics get more partitions, with as many replicas as
+// they have.
 func (t *turn) createPartitions(r *kmsg.CreatePartitionsRequest) Result {
 	reply := kmsg.NewPtrCreatePartitionsResponse()
 	count := map[string]int{}
@@ -50,13 +51,16 @@ func (t *turn) grow(r kmsg.CreatePartitionsRequestTopic, limit int) ([]metadata.
 	case more == 0:
 		return nil, kafka.Errorf(kafka.InvalidPartitions, "topic %q has %d partitions already", r.Topic, have)
 	case more < 0:
-		return nil, kafka.Errorf(kafka.InvalidPartitions, "topic %q has %d partitions, they cannot become %d", r.Topic, have,
+		return nil, kafka.Errorf(kafka.InvalidPartitions,
+			"topic %q has %d partitions, they cannot become %d", r.Topic, have,
 			r.Count)
 	case r.Assignment != nil && len(r.Assignment) != more:
-		return nil, kafka.Errorf(kafka.InvalidReplicaAssignment, "%d partitions are to be added and %d are assigned", more,
+		return nil, kafka.Errorf(kafka.InvalidReplicaAssignment,
+			"%d partitions are to be added and %d are assigned", more,
 			len(r.Assignment))
 	case more > limit:
-		return nil, kafka.Errorf(kafka.PolicyViolation, "the request asks for more than %d partitions", maxRecordsPerRequest)
+		return nil, kafka.Errorf(kafka.PolicyViolation,
+			"the request asks for more than %d partitions", maxRecordsPerRequest)
 	}
 	first, ok := topic.Partition(0)
 	if !ok {
@@ -70,7 +74,8 @@ func (t *turn) grow(r kmsg.CreatePartitionsRequestTopic, limit int) ([]metadata.
 	for i := range more {
 		p := t.newPartition(next(i))
 		if len(p.ISR) == 0 {
-			return nil, kafka.Errorf(kafka.InvalidReplicaAssignment, "no broker of partition %d is in service", have+i)
+			return nil, kafka.Errorf(kafka.InvalidReplicaAssignment,
+				"no broker of partition %d is in service", have+i)
 		}
 		p.TopicID, p.PartitionID = topic.ID, int32(have+i)
 		out = append(out, p)

@@ -11,8 +11,8 @@ import (
 	"moldau/internal/kafka"
 )
 
-// maxPartitionsPerRequest bounds what one request may create, maxRecordsPerRequest what it may write, so that it fits
-// into one batch.
+// maxPartitionsPerRequest bounds what one request may create, maxRecordsPerRequest what it may write, so that
+// it fits into one batch.
 const (
 	maxPartitionsPerRequest = 10_000
 	maxRecordsPerRequest    = 10_000
@@ -21,10 +21,12 @@ const (
 // unset stands for "the default" in counts of partitions and replicas (KIP-464).
 const unset = -1
 
-// createTopics answers CreateTopics. Each topic is created or refused for itself; all records go into one batch.
+// createTopics answers CreateTopics. Each topic is created or refused for itself; all records go into one
+// batch.
 func (t *turn) createTopics(r *kmsg.CreateTopicsRequest) Result {
 	reply := kmsg.NewPtrCreateTopicsResponse()
-	c := &topicCreator{turn: t, names: newNames(t.Image), results: map[string]kmsg.CreateTopicsResponseTopic{}}
+	c := &topicCreator{turn: t, names: newNames(t.Image),
+		results: map[string]kmsg.CreateTopicsResponseTopic{}}
 	single, twice := splitRepeats(r.Topics)
 	excessive := c.excessive(single)
 	for _, topic := range single {
@@ -39,7 +41,8 @@ func (t *turn) createTopics(r *kmsg.CreateTopicsRequest) Result {
 	if excessive {
 		c.records = nil
 		for _, topic := range single {
-			c.fail(topic.Topic, kafka.Errorf(kafka.PolicyViolation, "the request asks for more than %d partitions and configs",
+			c.fail(topic.Topic, kafka.Errorf(kafka.PolicyViolation,
+				"the request asks for more than %d partitions and configs",
 				maxPartitionsPerRequest))
 		}
 	}
@@ -57,7 +60,8 @@ func (t *turn) createTopics(r *kmsg.CreateTopicsRequest) Result {
 }
 
 // splitRepeats separates the topics named once from the names given more than once.
-func splitRepeats(topics []kmsg.CreateTopicsRequestTopic) (single []kmsg.CreateTopicsRequestTopic, twice []string) {
+func splitRepeats(topics []kmsg.CreateTopicsRequestTopic) (
+	single []kmsg.CreateTopicsRequestTopic, twice []string) {
 	count := map[string]int{}
 	for _, t := range topics {
 		count[t.Topic]++
@@ -87,6 +91,7 @@ func (c *topicCreator) fail(name string, err error) { c.results[name] = failedTo
 func failedTopic(name string, err error) kmsg.CreateTopicsResponseTopic {
 	out := kmsg.NewCreateTopicsResponseTopic()
 	out.Topic, out.ErrorCode, out.ErrorMessage = name, int16(kafka.CodeOf(err)), messageOf(err)
+	out.Configs = []kmsg.CreateTopicsResponseTopicConfig{} // null would say that they may not be seen
 	return out
 }
 
@@ -115,7 +120,8 @@ func (c *topicCreator) create(topic kmsg.CreateTopicsRequestTopic) error {
 		return kafka.Errorf(kafka.TopicAlreadyExists, "topic %q exists", topic.Topic)
 	}
 	if other, ok := c.names.collision(topic.Topic); ok {
-		return kafka.Errorf(kafka.InvalidTopicException, "topic %q differs from topic %q only in '.' and '_'", topic.Topic,
+		return kafka.Errorf(kafka.InvalidTopicException,
+			"topic %q differs from topic %q only in '.' and '_'", topic.Topic,
 			other)
 	}
 	values := make([]config.Assignment, 0, len(topic.Configs))
@@ -142,13 +148,13 @@ func (c *topicCreator) create(topic kmsg.CreateTopicsRequestTopic) error {
 	return nil
 }
 
-// configRecords are the configurations of a new topic. With eligible leader replicas on, a min.insync.replicas brings
-// the ClearElr along that every change of it does.
+// configRecords are the configurations of a new topic. With eligible leader replicas on, a
+// min.insync.replicas brings the ClearElr along that every change of it does.
 func (c *topicCreator) configRecords(name string, writes []config.Write) []metadata.Record {
 	var out, after []metadata.Record
 	for _, w := range writes {
-		out = append(out, &metadata.ConfigRecord{ResourceType: metadata.TopicResource, ResourceName: name, Name: w.Name,
-			Value: w.Value})
+		out = append(out, &metadata.ConfigRecord{ResourceType: metadata.TopicResource, ResourceName: name,
+			Name: w.Name, Value: w.Value})
 		if w.Name == minISRKey && c.elr {
 			after = append(after, &metadata.ClearElrRecord{TopicName: name})
 		}
@@ -168,7 +174,8 @@ func (c *topicCreator) result(name string, id kafka.UUID, partitions []*metadata
 	}
 	for _, d := range c.resolver().DescribeNewTopic(own) {
 		x := kmsg.NewCreateTopicsResponseTopicConfig()
-		x.Name, x.Value, x.ReadOnly, x.Source, x.IsSensitive = d.Name, d.Value, d.ReadOnly, int8(d.Source), d.Sensitive
+		x.Name, x.Value, x.Source = d.Name, d.Value, int8(d.Source)
+		x.ReadOnly, x.IsSensitive = d.ReadOnly, d.Sensitive
 		out.Configs = append(out.Configs, x)
 	}
 	return out
@@ -190,9 +197,11 @@ func (c *topicCreator) partitions(topic kmsg.CreateTopicsRequestTopic) ([]*metad
 	case len(topic.ReplicaAssignment) > 0:
 		return c.assigned(topic)
 	case topic.ReplicationFactor < unset || topic.ReplicationFactor == 0:
-		return nil, kafka.Errorf(kafka.InvalidReplicationFactor, "the replication factor must be at least 1, or -1 for the default")
+		return nil, kafka.Errorf(kafka.InvalidReplicationFactor,
+			"the replication factor must be at least 1, or -1 for the default")
 	case topic.NumPartitions < unset || topic.NumPartitions == 0:
-		return nil, kafka.Errorf(kafka.InvalidPartitions, "the number of partitions must be at least 1, or -1 for the default")
+		return nil, kafka.Errorf(kafka.InvalidPartitions,
+			"the number of partitions must be at least 1, or -1 for the default")
 	}
 	count, rf := topic.NumPartitions, topic.ReplicationFactor
 	if count == unset {
@@ -217,10 +226,12 @@ func (c *topicCreator) partitions(topic kmsg.CreateTopicsRequestTopic) ([]*metad
 // assigned gives the partitions of a topic whose replicas the client has placed.
 func (c *topicCreator) assigned(topic kmsg.CreateTopicsRequestTopic) ([]*metadata.PartitionRecord, error) {
 	if topic.ReplicationFactor != unset {
-		return nil, kafka.Errorf(kafka.InvalidRequest, "replicas are assigned, so the replication factor must be -1")
+		return nil, kafka.Errorf(kafka.InvalidRequest,
+			"replicas are assigned, so the replication factor must be -1")
 	}
 	if topic.NumPartitions != unset {
-		return nil, kafka.Errorf(kafka.InvalidRequest, "replicas are assigned, so the number of partitions must be -1")
+		return nil, kafka.Errorf(kafka.InvalidRequest,
+			"replicas are assigned, so the number of partitions must be -1")
 	}
 	sorted := slices.SortedStableFunc(slices.Values(topic.ReplicaAssignment),
 		func(a, b kmsg.CreateTopicsRequestTopicReplicaAssignment) int {
@@ -230,7 +241,8 @@ func (c *topicCreator) assigned(topic kmsg.CreateTopicsRequestTopic) ([]*metadat
 	var out []*metadata.PartitionRecord
 	for i, a := range sorted {
 		if i > 0 && a.Partition == sorted[i-1].Partition {
-			return nil, kafka.Errorf(kafka.InvalidReplicaAssignment, "partition %d is assigned twice", a.Partition)
+			return nil, kafka.Errorf(kafka.InvalidReplicaAssignment,
+				"partition %d is assigned twice", a.Partition)
 		}
 		replicas := nodeIDs(a.Replicas)
 		if err := c.checkAssignment(replicas, rf); err != nil {
@@ -239,13 +251,15 @@ func (c *topicCreator) assigned(topic kmsg.CreateTopicsRequestTopic) ([]*metadat
 		rf = len(replicas)
 		p := c.newPartition(replicas)
 		if len(p.ISR) == 0 {
-			return nil, kafka.Errorf(kafka.InvalidReplicaAssignment, "no broker of partition %d is in service", a.Partition)
+			return nil, kafka.Errorf(kafka.InvalidReplicaAssignment,
+				"no broker of partition %d is in service", a.Partition)
 		}
 		out = append(out, p)
 	}
 	for i, a := range sorted {
 		if int(a.Partition) != i {
-			return nil, kafka.Errorf(kafka.InvalidReplicaAssignment, "the partitions must be numbered from 0 without gaps")
+			return nil, kafka.Errorf(kafka.InvalidReplicaAssignment,
+				"the partitions must be numbered from 0 without gaps")
 		}
 	}
 	return out, nil
@@ -264,11 +278,13 @@ func (t *turn) checkAssignment(replicas []kafka.NodeID, rf int) error {
 		case !ok:
 			return kafka.Errorf(kafka.InvalidReplicaAssignment, "broker %d is not registered", id)
 		case cordonedWhole(b):
-			return kafka.Errorf(kafka.InvalidReplicaAssignment, "all log directories of broker %d are cordoned", id)
+			return kafka.Errorf(kafka.InvalidReplicaAssignment,
+				"all log directories of broker %d are cordoned", id)
 		}
 	}
 	if rf != -1 && len(replicas) != rf {
-		return kafka.Errorf(kafka.InvalidReplicaAssignment, "%d replicas are assigned where other partitions have %d",
+		return kafka.Errorf(kafka.InvalidReplicaAssignment,
+			"%d replicas are assigned where other partitions have %d",
 			len(replicas), rf)
 	}
 	return nil
@@ -313,5 +329,6 @@ func checkTopicName(name string) error {
 }
 
 func topicRune(r rune) bool {
-	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-'
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+		strings.ContainsRune("._-", r)
 }

@@ -7,7 +7,8 @@ import (
 	"moldau/internal/kafka"
 )
 
-// deleteTopics answers DeleteTopics: topics by name or, from version 6 on, by id. All records go into one batch.
+// deleteTopics answers DeleteTopics: topics by name or, from version 6 on, by id. All records go into one
+// batch.
 func (t *turn) deleteTopics(r *kmsg.DeleteTopicsRequest) Result {
 	wanted := r.Topics
 	if r.Version < 6 {
@@ -47,8 +48,8 @@ func (d *topicDeleter) answer(name *string, id kafka.UUID, err error) {
 	d.reply.Topics = append(d.reply.Topics, x)
 }
 
-// wellFormed answers the entries that ask for nothing, for two things or for the same as another one, and gives the
-// rest. Of several equal entries none is carried out and one is answered, as in Kafka.
+// wellFormed answers the entries that ask for nothing, for two things or for the same as another one, and
+// gives the rest. Of several equal entries none is carried out and one is answered, as in Kafka.
 func (d *topicDeleter) wellFormed(wanted []kmsg.DeleteTopicsRequestTopic) []kmsg.DeleteTopicsRequestTopic {
 	type key struct {
 		byName bool
@@ -98,16 +99,20 @@ func (d *topicDeleter) run(wanted []kmsg.DeleteTopicsRequestTopic) {
 		}
 	}
 	for i, w := range wanted {
+		id := kafka.UUID(w.TopicID)
 		switch topic := topics[i]; {
 		case topic == nil && w.Topic != nil:
-			d.answer(w.Topic, kafka.UUID{}, kafka.Errorf(kafka.UnknownTopicOrPartition, "there is no topic %q", *w.Topic))
+			d.answer(w.Topic, kafka.UUID{}, kafka.Errorf(kafka.UnknownTopicOrPartition,
+				"there is no topic %q", *w.Topic))
 		case topic == nil:
-			d.answer(nil, w.TopicID, kafka.Errorf(kafka.UnknownTopicID, "there is no topic with id %s", kafka.UUID(w.TopicID)))
+			d.answer(nil, w.TopicID, kafka.Errorf(kafka.UnknownTopicID,
+				"there is no topic with id %s", id))
 		case d.named[topic.ID] == 1:
 			d.records = append(d.records, &metadata.RemoveTopicRecord{TopicID: topic.ID})
 			d.answer(&topic.Name, topic.ID, nil)
 		case w.Topic != nil:
-			d.answer(w.Topic, topic.ID, kafka.Errorf(kafka.InvalidRequest, "the topic is given by name and by id"))
+			d.answer(w.Topic, topic.ID, kafka.Errorf(kafka.InvalidRequest,
+				"the topic is given by name and by id"))
 		}
 	}
 }

@@ -15,8 +15,9 @@ const (
 	uncleanElection   = 1
 )
 
-// electLeaders answers ElectLeaders (KIP-460): preferred replicas lead again, or partitions without a leader get one at
-// the price of data. Without a list every partition is looked at, and those that need nothing are not told.
+// electLeaders answers ElectLeaders (KIP-460): preferred replicas lead again, or partitions without a leader
+// get one at the price of data. Without a list every partition is looked at, and those that need nothing are
+// not told.
 func (t *turn) electLeaders(r *kmsg.ElectLeadersRequest) Result {
 	reply := kmsg.NewPtrElectLeadersResponse()
 	if r.ElectionType != preferredElection && r.ElectionType != uncleanElection {
@@ -71,7 +72,8 @@ func (e *elector) elect(name string, index int32) error {
 	if !ok {
 		return kafka.Errorf(kafka.UnknownTopicOrPartition, "there is no partition %s", tp)
 	}
-	if e.done[tp] || e.kind == preferredElection && p.Leader == p.Preferred() || e.kind == uncleanElection && p.HasLeader() {
+	if e.done[tp] || e.kind == preferredElection && p.Leader == p.Preferred() ||
+		e.kind == uncleanElection && p.HasLeader() {
 		return kafka.Errorf(kafka.ElectionNotNeeded, "the leader is the wanted one")
 	}
 	c := e.changeOf(metadata.PartitionRef{Topic: topic, Index: index, Partition: p}, e.active)
@@ -82,7 +84,8 @@ func (e *elector) elect(name string, index int32) error {
 	r := c.record()
 	switch {
 	case r == nil && e.kind == preferredElection:
-		return kafka.Errorf(kafka.PreferredLeaderNotAvailable, "the preferred leader is not in sync or not in service")
+		return kafka.Errorf(kafka.PreferredLeaderNotAvailable,
+			"the preferred leader is not in sync or not in service")
 	case r == nil:
 		return kafka.Errorf(kafka.EligibleLeadersNotAvailable, "no replica is in service")
 	}

@@ -24,7 +24,8 @@ type topicFacts struct {
 	unclean bool
 }
 
-// factsOf reads the settings of one topic. The smaller of min.insync.replicas and the replication factor counts.
+// factsOf reads the settings of one topic. The smaller of min.insync.replicas and the replication factor
+// counts.
 func (t *turn) factsOf(topic *metadata.Topic) topicFacts {
 	if f, ok := t.facts[topic.ID]; ok {
 		return f
@@ -48,7 +49,8 @@ func (t *turn) active(id kafka.NodeID) bool {
 	return ok && b.Active()
 }
 
-// defaultDirectory is the log directory a new replica on a broker is recorded in: its only one, or not known yet.
+// defaultDirectory is the log directory a new replica on a broker is recorded in: its only one, or not known
+// yet.
 func (t *turn) defaultDirectory(id kafka.NodeID) kafka.UUID {
 	b, ok := t.Image.Broker(id)
 	switch {

@@ -8,8 +8,9 @@ import (
 	"moldau/internal/kafka"
 )
 
-// Liveness is what the heartbeats of one controller term have told about the brokers, and when periodic work is due. It
-// is soft: a new term starts with a new one. Only the goroutine that calls Handle and Tick may touch it.
+// Liveness is what the heartbeats of one controller term have told about the brokers, and when periodic work
+// is due. It is soft: a new term starts with a new one. Only the goroutine that calls Handle and Tick may
+// touch it.
 type Liveness struct {
 	brokers map[kafka.NodeID]*brokerLife
 
@@ -20,12 +21,14 @@ type Liveness struct {
 type brokerLife struct {
 	epoch       kafka.BrokerEpoch
 	lastContact time.Time
-	// registeredAt is the offset of the RegisterBroker record. A broker that has not read it may not be unfenced.
+	// registeredAt is the offset of the RegisterBroker record. A broker that has not read it may not be
+	// unfenced.
 	registeredAt kafka.Offset
-	// metadataOffset is how far the broker says it has read the metadata log; NoOffset before its first heartbeat.
+	// metadataOffset is how far the broker says it has read the metadata log; NoOffset before its first
+	// heartbeat.
 	metadataOffset kafka.Offset
-	// shutdownOffset is what every active broker must have read before the broker may leave; NoOffset while it does not
-	// want to.
+	// shutdownOffset is what every active broker must have read before the broker may leave; NoOffset while
+	// it does not want to.
 	shutdownOffset kafka.Offset
 	// connected tells whether the connection of the last request is open; nil for none.
 	connected func() bool
@@ -34,8 +37,8 @@ type brokerLife struct {
 // NewLiveness makes the liveness of a new term.
 func NewLiveness() *Liveness { return &Liveness{brokers: map[kafka.NodeID]*brokerLife{}} }
 
-// of gives what is known about a registered incarnation. An incarnation that was registered in another term has no
-// contact yet.
+// of gives what is known about a registered incarnation. An incarnation that was registered in another term
+// has no contact yet.
 func (l *Liveness) of(id kafka.NodeID, epoch kafka.BrokerEpoch) *brokerLife {
 	b := l.brokers[id]
 	if b == nil || b.epoch != epoch {
@@ -56,7 +59,8 @@ func (t *turn) hasSession(id kafka.NodeID, epoch kafka.BrokerEpoch) bool {
 		t.now.Sub(b.lastContact) < t.Settings.BrokerSession
 }
 
-// lowestActiveOffset is the lowest metadata offset that an active broker reports; ok is false without active brokers.
+// lowestActiveOffset is the lowest metadata offset that an active broker reports; ok is false without active
+// brokers.
 func (t *turn) lowestActiveOffset() (lowest kafka.Offset, ok bool) {
 	for b := range t.Image.Brokers() {
 		life := t.Liveness.of(b.ID, b.Epoch)

@@ -6,7 +6,8 @@ import (
 	"moldau/internal/cluster/metadata"
 )
 
-// names finds topics that differ only in '.' and '_'. Metrics of such topics would be the same, so Kafka forbids them.
+// names finds topics that differ only in '.' and '_'. Metrics of such topics would be the same, so Kafka
+// forbids them.
 type names struct {
 	image  *metadata.Image
 	folded map[string]string // name with '_' for '.' -> the topic; filled when first needed

@@ -8,8 +8,9 @@ import (
 	"moldau/internal/kafka"
 )
 
-// placer spreads replicas over racks and brokers, from a random start, so that every broker gets about as many replicas
-// and as many leaders as any other, and the replicas of a partition lie in as many racks as there are.
+// placer spreads replicas over racks and brokers, from a random start, so that every broker gets about as
+// many replicas and as many leaders as any other, and the replicas of a partition lie in as many racks as
+// there are.
 type placer struct {
 	racks []*rack
 	total int
@@ -97,9 +98,11 @@ func cordonedWhole(b *metadata.Broker) bool {
 func (p *placer) check(rf int) error {
 	switch {
 	case p.live == 0:
-		return kafka.Errorf(kafka.InvalidReplicationFactor, "%d replicas are not possible now: no broker is in service", rf)
+		return kafka.Errorf(kafka.InvalidReplicationFactor,
+			"%d replicas are not possible now: no broker is in service", rf)
 	case rf > p.total:
-		return kafka.Errorf(kafka.InvalidReplicationFactor, "%d replicas are not possible: only %d brokers are registered",
+		return kafka.Errorf(kafka.InvalidReplicationFactor,
+			"%d replicas are not possible: only %d brokers are registered",
 			rf, p.total)
 	}
 	return nil

@@ -1,8 +1,8 @@
 package controller
 
-// completeReassignment ends a reassignment (KIP-455) once the replicas that it adds are in sync. When it adds fewer than
-// it removes, every replica of the target must be: otherwise the partition would be left with fewer copies than asked
-// for.
+// completeReassignment ends a reassignment (KIP-455) once the replicas that it adds are in sync. When it adds
+// fewer than it removes, every replica of the target must be: otherwise the partition would be left with
+// fewer copies than asked for.
 func (c *change) completeReassignment() {
 	if len(c.adding) == 0 && len(c.removing) == 0 {
 		return

@@ -16,7 +16,8 @@ import (
 	"moldau/internal/kafka"
 )
 
-// TestScripts runs the scripts in testdata: each command is a request or an event, its output the records and the reply.
+// TestScripts runs the scripts in testdata: each command is a request or an event, its output the records and
+// the reply.
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, file string) {
 		s := &script{names: map[string]string{}}

@@ -17,7 +17,8 @@ type Settings struct {
 	BrokerSession time.Duration
 	// MaxIdle is the interval between two NoOp records, 0 for none.
 	MaxIdle time.Duration
-	// PreferredElection is the interval between two looks for leaders that are not the preferred ones, 0 for none.
+	// PreferredElection is the interval between two looks for leaders that are not the preferred ones, 0 for
+	// none.
 	PreferredElection time.Duration
 	// UncleanElection is the interval between two looks for partitions that may elect a leader uncleanly.
 	UncleanElection time.Duration
@@ -30,12 +31,12 @@ type Settings struct {
 	KRaftVersion int16
 }
 
-// ownBrokerSession is the session timeout while every broker is one of ours, unless somebody asked for another one: ours
-// send heartbeats more often than Kafka's.
+// ownBrokerSession is the session timeout while every broker is one of ours, unless somebody asked for
+// another one: ours send heartbeats more often than Kafka's.
 const ownBrokerSession = 3 * time.Second
 
-// SettingsFrom reads the settings of a node. The cluster id is not among them: set it afterwards. kraft.version is 1, that
-// of a quorum that was founded with the voters in its log.
+// SettingsFrom reads the settings of a node. The cluster id is not among them: set it afterwards.
+// kraft.version is 1, that of a quorum that was founded with the voters in its log.
 func SettingsFrom(static *config.Static) *Settings {
 	ms := func(key string) time.Duration { return time.Duration(static.Int64(key)) * time.Millisecond }
 	s := &Settings{
@@ -51,7 +52,7 @@ func SettingsFrom(static *config.Static) *Settings {
 		s.BrokerSession = ownBrokerSession
 	}
 	if static.Bool("auto.leader.rebalance.enable") {
-		s.PreferredElection = time.Duration(static.Int64("leader.imbalance.check.interval.seconds")) * time.Second
+		s.PreferredElection = 1000 * ms("leader.imbalance.check.interval.seconds")
 	}
 	return s
 }

@@ -11,8 +11,8 @@ import (
 // maxElections bounds the elections of one round of periodic work.
 const maxElections = 1000
 
-// Tick does the periodic work that is due: it fences a broker whose session has ended, elects preferred and unclean
-// leaders and writes the NoOp record that shows the log to be alive. It may be called at any time.
+// Tick does the periodic work that is due: it fences a broker whose session has ended, elects preferred and
+// unclean leaders and writes the NoOp record that shows the log to be alive. It may be called at any time.
 func Tick(now time.Time, s State, rnd *rand.Rand) Result {
 	if s.Image.MetadataVersion() == 0 {
 		return Result{}

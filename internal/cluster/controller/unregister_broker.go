@@ -7,7 +7,8 @@ import (
 	"moldau/internal/kafka"
 )
 
-// unregisterBroker answers UnregisterBroker (KIP-631): the cluster forgets a broker and does not count on its replicas.
+// unregisterBroker answers UnregisterBroker (KIP-631): the cluster forgets a broker and does not count on its
+// replicas.
 func (t *turn) unregisterBroker(r *kmsg.UnregisterBrokerRequest) Result {
 	reply := kmsg.NewPtrUnregisterBrokerResponse()
 	b, ok := t.Image.Broker(kafka.NodeID(r.BrokerID))
@@ -16,7 +17,7 @@ func (t *turn) unregisterBroker(r *kmsg.UnregisterBrokerRequest) Result {
 		reply.ErrorCode, reply.ErrorMessage = int16(kafka.CodeOf(err)), messageOf(err)
 		return Result{Reply: reply}
 	}
-	gone := brokerChange{leaves: kafka.NoNode, joins: kafka.NoNode, lost: b.ID}
+	gone := losing(b.ID)
 	records := t.repartition(t.Image.InISR(b.ID), gone)
 	records = append(records, t.repartition(t.Image.InELR(b.ID), gone)...)
 	records = append(records, &metadata.UnregisterBrokerRecord{BrokerID: b.ID, BrokerEpoch: b.Epoch})

@@ -70,7 +70,8 @@ type featureUpdater struct {
 }
 
 func refusedLevel(f kmsg.UpdateFeaturesRequestFeatureUpdate, why string) error {
-	return kafka.Errorf(kafka.InvalidUpdateVersion, "%s cannot become %d: %s", f.Feature, f.MaxVersionLevel, why)
+	return kafka.Errorf(kafka.InvalidUpdateVersion,
+		"%s cannot become %d: %s", f.Feature, f.MaxVersionLevel, why)
 }
 
 func (u *featureUpdater) update(f kmsg.UpdateFeaturesRequestFeatureUpdate, kind int8) error {
@@ -155,8 +156,8 @@ func (u *featureUpdater) unmet(feature string, level int16) string {
 	return ""
 }
 
-// elrConfigs prepares min.insync.replicas for eligible leader replicas (KIP-966): one value for the cluster, in the
-// metadata, and none for single brokers.
+// elrConfigs prepares min.insync.replicas for eligible leader replicas (KIP-966): one value for the cluster,
+// in the metadata, and none for single brokers.
 func (t *turn) elrConfigs() []metadata.Record {
 	var out []metadata.Record
 	if _, ok := t.Image.Config(metadata.BrokerResource, "").Get(minISRKey); !ok {
@@ -167,8 +168,8 @@ func (t *turn) elrConfigs() []metadata.Record {
 			continue
 		}
 		if _, ok := c.Get(minISRKey); ok {
-			out = append(out, &metadata.ConfigRecord{ResourceType: metadata.BrokerResource, ResourceName: c.Resource.Name,
-				Name: minISRKey})
+			out = append(out, &metadata.ConfigRecord{ResourceType: metadata.BrokerResource,
+				ResourceName: c.Resource.Name, Name: minISRKey})
 		}
 	}
 	return out

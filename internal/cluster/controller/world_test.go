@@ -25,7 +25,8 @@ type world struct {
 	written  []metadata.Record // of the last step
 }
 
-// founded are the bootstrap records of a cluster that Kafka 4.4 formats with the features this project starts with.
+// founded are the bootstrap records of a cluster that Kafka 4.4 formats with the features this project starts
+// with.
 func founded() []metadata.Record {
 	return []metadata.Record{
 		&metadata.FeatureLevelRecord{Name: "metadata.version", Level: 33},
