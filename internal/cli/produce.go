@@ -111,8 +111,7 @@ func (f *produceFlags) options(topic string, idempotentGiven, partitionerGiven b
 	}
 	opts := []kgo.Opt{kgo.DefaultProduceTopic(topic), partitionerOf(f.partitioner.value), acksOf(f.acks.value),
 		kgo.ProducerBatchCompression(codecOf(f.compression.value)), kgo.ProducerLinger(0),
-		kgo.RecordDeliveryTimeout(f.client.timeout), kgo.ProduceRequestTimeout(f.client.timeout),
-		kgo.UnknownTopicRetries(10)}
+		kgo.ProduceRequestTimeout(f.client.timeout), kgo.UnknownTopicRetries(10)}
 	if f.acks.value != "all" || !f.idempotent {
 		opts = append(opts, kgo.DisableIdempotentWrite())
 	}

@@ -16,6 +16,9 @@ import (
 // maxLine bounds a line of input. Brokers take records up to message.max.bytes, 1 MiB by default.
 const maxLine = 128 << 20
 
+// watchEvery is how often produce looks whether it gets on.
+const watchEvery = 200 * time.Millisecond
+
 // producing is one run of produce.
 type producing struct {
 	streams
@@ -28,6 +31,7 @@ type producing struct {
 	mu     sync.Mutex
 	stored int
 	failed error
+	fail   func(error) // called with mu held
 }
 
 // line is one line of input, or why there is none.
@@ -36,21 +40,30 @@ type line struct {
 	err  error
 }
 
-// run sends what comes in until the input ends, a record fails or the user interrupts. What was sent is waited for.
+// run sends what comes in until the input ends, a record fails or the user interrupts. What was sent is waited for, as
+// long as acknowledgements come in.
 func (p *producing) run(ctx context.Context) error {
 	lines := make(chan line, 256)
 	done := make(chan struct{})
 	defer close(done)
 	go readLines(p.in, lines, done) // outlives this only while its read blocks
-	stop, cancel := context.WithCancelCause(ctx)
+	sending, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
+	p.fail = func(err error) {
+		if p.failed == nil {
+			p.failed = err
+			cancel(err)
+		}
+	}
+	var watch sync.WaitGroup
+	watch.Go(func() { p.watch(sending, done) })
 	out := bufio.NewWriter(p.out)
-	err := p.feed(stop, lines, cancel, out)
-	flushCtx, release := p.bound(context.WithoutCancel(ctx))
-	defer release()
-	if flushErr := p.Flush(flushCtx); err == nil && flushErr != nil {
+	err := p.feed(ctx, sending, lines, out)
+	if flushErr := p.Flush(sending); err == nil && flushErr != nil {
 		err = p.explain(flushErr)
 	}
+	cancel(nil)
+	watch.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.failed != nil {
@@ -65,14 +78,41 @@ func (p *producing) run(ctx context.Context) error {
 	return err
 }
 
+// watch fails the run when records wait and no answer comes. (The client's own limit counts from the time of the
+// record, which may lie in the past.)
+func (p *producing) watch(ctx context.Context, done <-chan struct{}) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	last, since := -1, time.Now()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		case <-done:
+			return
+		}
+		p.mu.Lock()
+		if p.stored != last || p.BufferedProduceRecords() == 0 {
+			last, since = p.stored, time.Now()
+		} else if time.Since(since) > p.timeout {
+			p.fail(fmt.Errorf("%s not acknowledged: %w", count(int(p.BufferedProduceRecords()), "record"),
+				p.explain(context.DeadlineExceeded)))
+		}
+		p.mu.Unlock()
+	}
+}
+
 // feed hands lines to the client.
-func (p *producing) feed(ctx context.Context, lines <-chan line, cancel context.CancelCauseFunc, out io.Writer) error {
+func (p *producing) feed(ctx, sending context.Context, lines <-chan line, out io.Writer) error {
 	for n := 1; ; n++ {
 		var l line
 		select {
 		case l = <-lines:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return ctx.Err()
+		case <-sending.Done():
+			return context.Cause(sending)
 		}
 		if errors.Is(l.err, io.EOF) {
 			return nil
@@ -84,13 +124,12 @@ func (p *producing) feed(ctx context.Context, lines <-chan line, cancel context.
 		if err != nil {
 			return fmt.Errorf("standard input, line %d: %w", n, err)
 		}
-		p.Produce(ctx, r, func(r *kgo.Record, err error) {
+		p.Produce(sending, r, func(r *kgo.Record, err error) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			if err != nil {
-				if p.failed == nil && !errors.Is(err, context.Canceled) {
-					p.failed = fmt.Errorf("line %d was not written: %w", n, p.explain(err))
-					cancel(p.failed)
+				if !errors.Is(err, context.Canceled) {
+					p.fail(fmt.Errorf("line %d was not written: %w", n, p.explain(err)))
 				}
 				return
 			}
