@@ -51,9 +51,11 @@ type turn struct {
 	now time.Time
 	rnd *rand.Rand
 	// ELR says whether eligible leader replicas (KIP-966) are on.
-	elr   bool
-	mv    int16
-	facts map[kafka.UUID]topicFacts
+	elr bool
+	mv  int16
+	// facts are the settings of topics that were looked at, common those of a topic that sets nothing.
+	facts  map[kafka.UUID]topicFacts
+	common topicFacts
 }
 
 func newTurn(now time.Time, s State, rnd *rand.Rand) *turn {

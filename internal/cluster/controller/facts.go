@@ -24,23 +24,37 @@ type topicFacts struct {
 	unclean bool
 }
 
+const uncleanKey = "unclean.leader.election.enable"
+
 // factsOf reads the settings of one topic. The smaller of min.insync.replicas and the replication factor
-// counts.
+// counts. What a topic does not set itself is the same for all, and read once.
 func (t *turn) factsOf(topic *metadata.Topic) topicFacts {
 	if f, ok := t.facts[topic.ID]; ok {
 		return f
 	}
-	r := t.resolver()
-	f := topicFacts{minISR: int(r.TopicValue(topic.Name, "min.insync.replicas").Int64()),
-		unclean: r.TopicValue(topic.Name, "unclean.leader.election.enable").Bool()}
+	if t.facts == nil {
+		t.facts = map[kafka.UUID]topicFacts{}
+		t.common = t.readFacts("")
+	}
+	f := t.common
+	own := t.Image.Config(metadata.TopicResource, topic.Name)
+	_, setsMinISR := own.Get(minISRKey)
+	_, setsUnclean := own.Get(uncleanKey)
+	if setsMinISR || setsUnclean {
+		f = t.readFacts(topic.Name)
+	}
 	if p, ok := topic.Partition(0); ok {
 		f.minISR = min(f.minISR, len(p.Replicas))
 	}
-	if t.facts == nil {
-		t.facts = map[kafka.UUID]topicFacts{}
-	}
 	t.facts[topic.ID] = f
 	return f
+}
+
+// readFacts resolves the settings of a topic; "" stands for one that sets nothing.
+func (t *turn) readFacts(topic string) topicFacts {
+	r := t.resolver()
+	return topicFacts{minISR: int(r.TopicValue(topic, minISRKey).Int64()),
+		unclean: r.TopicValue(topic, uncleanKey).Bool()}
 }
 
 // active says whether a broker is registered and may lead and be in sync.
