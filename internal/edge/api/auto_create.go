@@ -3,6 +3,7 @@ package api
 import (
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -10,14 +11,18 @@ import (
 	"moldau/internal/kafka"
 )
 
+// autoCreationWarning is how often a failed creation is worth a warning: clients ask again many times a second.
+const autoCreationWarning = 10 * time.Second
+
 // maxAutoCreations bounds the topics that wait for the controller because somebody asked about them. Clients ask again.
 const maxAutoCreations = 10_000
 
 // autoCreation holds the topics that are being created because a client asked about them, so that the many clients that
 // ask at once make one request.
 type autoCreation struct {
-	mu    sync.Mutex
-	names map[string]bool
+	mu     sync.Mutex
+	names  map[string]bool
+	warned time.Time
 }
 
 // begin keeps the names that nobody is creating.
@@ -36,6 +41,17 @@ func (a *autoCreation) begin(names []string) []string {
 		out = append(out, name)
 	}
 	return out
+}
+
+// mayWarn says whether a failure may be logged now.
+func (a *autoCreation) mayWarn(now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now.Sub(a.warned) < autoCreationWarning {
+		return false
+	}
+	a.warned = now
+	return true
 }
 
 func (a *autoCreation) end(names []string) {
@@ -67,14 +83,13 @@ func (b *Broker) autoCreate(c *server.Call, names []string) {
 	})
 }
 
-// reportCreation logs what went wrong: no client is told.
+// reportCreation logs what became of it: no client is told.
 func (b *Broker) reportCreation(names []string, r ControlReply) {
-	if r.Err != nil {
-		b.Log.Warn("topics that clients asked about were not created", "topics", len(names), "error", r.Err)
-		return
-	}
-	resp, _ := r.Body.(*kmsg.CreateTopicsResponse)
-	if resp == nil {
+	resp, ok := r.Body.(*kmsg.CreateTopicsResponse)
+	if !ok {
+		if b.creating.mayWarn(b.Now()) {
+			b.Log.Warn("topics that clients asked about were not created", "topics", len(names), "error", r.Err)
+		}
 		return
 	}
 	for _, t := range resp.Topics {
@@ -83,7 +98,9 @@ func (b *Broker) reportCreation(names []string, r ControlReply) {
 			b.Log.Info("topic created because a client asked about it", "topic", t.Topic)
 		case kafka.TopicAlreadyExists:
 		default:
-			b.Log.Warn("a topic that a client asked about was not created", "topic", t.Topic, "error", code.Name())
+			if b.creating.mayWarn(b.Now()) {
+				b.Log.Warn("a topic that a client asked about was not created", "topic", t.Topic, "error", code.Name())
+			}
 		}
 	}
 }
@@ -118,7 +135,7 @@ func (b *Broker) automaticTopic(name string) kmsg.CreateTopicsRequestTopic {
 	case "__share_group_state":
 		size("share.coordinator.state.topic.num.partitions", "share.coordinator.state.topic.replication.factor")
 		set("cleanup.policy", "delete")
-		set("compression.type", "none")
+		set("compression.type", "producer")
 		set("min.insync.replicas", number("share.coordinator.state.topic.min.isr"))
 		set("retention.ms", "-1")
 		set("segment.bytes", number("share.coordinator.state.topic.segment.bytes"))

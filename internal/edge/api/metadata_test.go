@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/cluster/metadata"
+	"moldau/internal/config"
 	"moldau/internal/kafka"
 )
 
@@ -347,7 +349,7 @@ func TestAutoCreationIsBounded(t *testing.T) {
 func TestInternalTopics(t *testing.T) {
 	f, _ := newAdmin(t, "offsets.topic.num.partitions", "7", "transaction.state.log.replication.factor", "2",
 		"transaction.state.log.min.isr", "2")
-	config := func(topic kmsg.CreateTopicsRequestTopic, key string) string {
+	setting := func(topic kmsg.CreateTopicsRequestTopic, key string) string {
 		for _, c := range topic.Configs {
 			if c.Name == key {
 				return *c.Value
@@ -356,17 +358,24 @@ func TestInternalTopics(t *testing.T) {
 		return "none"
 	}
 	offsets, txns := f.automaticTopic("__consumer_offsets"), f.automaticTopic("__transaction_state")
-	if offsets.NumPartitions != 7 || config(offsets, "cleanup.policy") != "compact" ||
-		config(offsets, "segment.bytes") != "104857600" {
+	if offsets.NumPartitions != 7 || setting(offsets, "cleanup.policy") != "compact" ||
+		setting(offsets, "segment.bytes") != "104857600" {
 		t.Errorf("offsets: %+v", offsets)
 	}
-	if txns.NumPartitions != 50 || txns.ReplicationFactor != 2 || config(txns, "min.insync.replicas") != "2" ||
-		config(txns, "unclean.leader.election.enable") != "false" {
+	if txns.NumPartitions != 50 || txns.ReplicationFactor != 2 || setting(txns, "min.insync.replicas") != "2" ||
+		setting(txns, "unclean.leader.election.enable") != "false" {
 		t.Errorf("transactions: %+v", txns)
 	}
 	for _, name := range []string{"__consumer_offsets", "__transaction_state", "__share_group_state"} {
 		topic := f.automaticTopic(name)
-		if topic.NumPartitions < 1 || topic.ReplicationFactor < 1 || config(topic, "cleanup.policy") == "none" {
+		var settings []config.Assignment
+		for _, c := range topic.Configs {
+			settings = append(settings, config.Assignment{Name: c.Name, Value: c.Value})
+		}
+		if _, err := f.Resolver(f.Image()).NewTopic(settings); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if topic.NumPartitions < 1 || topic.ReplicationFactor < 1 || setting(topic, "cleanup.policy") == "none" {
 			t.Errorf("%s: %+v", name, topic)
 		}
 	}
@@ -379,5 +388,25 @@ func TestTopicNames(t *testing.T) {
 		if err := checkTopicName(name); (err == nil) != ok {
 			t.Errorf("%q: %v", name, err)
 		}
+	}
+}
+
+// TestFailedAutoCreationsAreNotLoggedEachTime: a topic that cannot be created is asked about over and over.
+func TestFailedAutoCreationsAreNotLoggedEachTime(t *testing.T) {
+	f, x := newAdmin(t)
+	var text strings.Builder
+	f.Log = slog.New(slog.NewTextHandler(&text, nil))
+	x.now = func(body kmsg.Request) *ControlReply {
+		return &ControlReply{Body: refuseCreateTopics(body.(*kmsg.CreateTopicsRequest), kafka.InvalidReplicationFactor)}
+	}
+	req := metadataRequest(9, "new")
+	req.AllowAutoTopicCreation = true
+	for range 100 {
+		ask[*kmsg.MetadataResponse](f, req)
+	}
+	f.advance(autoCreationWarning)
+	ask[*kmsg.MetadataResponse](f, req)
+	if n := strings.Count(text.String(), "INVALID_REPLICATION_FACTOR"); n != 2 || len(x.asked) != 101 {
+		t.Errorf("logged %d times for %d attempts", n, len(x.asked))
 	}
 }
