@@ -23,8 +23,8 @@ func (b *Broker) waits() *parking {
 	return &b.parked
 }
 
-// deadlines fires what parked requests wait for when their time is up. All of a node share one timer, armed for the
-// earliest: most requests are answered long before, and then cost no timer of their own.
+// deadlines fires what parked requests wait for when their time is up. All of a node share one timer, armed
+// for the earliest: most requests are answered long before, and then cost no timer of their own.
 type deadlines struct {
 	now   func() time.Time
 	after func(d time.Duration, f func()) (cancel func())

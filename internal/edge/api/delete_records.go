@@ -10,8 +10,8 @@ import (
 	"moldau/internal/promise"
 )
 
-// deleteRecordsRow moves the start of logs (KIP-107). The answer is the low watermark that the leader knows; it does not
-// wait for followers yet, so the timeout never ends anything on a node that has none.
+// deleteRecordsRow moves the start of logs (KIP-107). The answer is the low watermark that the leader
+// knows; it does not wait for followers yet, so the timeout never ends anything on a node that has none.
 func (b *Broker) deleteRecordsRow() server.API {
 	return server.API{Key: int16(kmsg.DeleteRecords), Min: 0, Max: 2, Listener: server.BrokerListener,
 		Handle: b.handleDeleteRecords}

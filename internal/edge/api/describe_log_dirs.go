@@ -13,8 +13,8 @@ import (
 	"moldau/internal/storage/log"
 )
 
-// describeLogDirsRow describes the log directories and the replicas in them (KIP-113). Directories that are offline are
-// listed with an error and without replicas.
+// describeLogDirsRow describes the log directories and the replicas in them (KIP-113). Directories that are
+// offline are listed with an error and without replicas.
 func (b *Broker) describeLogDirsRow() server.API {
 	return server.API{Key: int16(kmsg.DescribeLogDirs), Min: 1, Max: 5, Listener: server.BrokerListener,
 		Handle: b.handleDescribeLogDirs}
@@ -60,7 +60,9 @@ func logDirFilter(req *kmsg.DescribeLogDirsRequest) func(kafka.TopicPartition) b
 }
 
 // replicasByDir lists the replicas of each directory by topic and partition.
-func (b *Broker) replicasByDir(wanted func(kafka.TopicPartition) bool) map[*log.Dir][]kmsg.DescribeLogDirsResponseDirTopic {
+func (b *Broker) replicasByDir(
+	wanted func(kafka.TopicPartition) bool,
+) map[*log.Dir][]kmsg.DescribeLogDirsResponseDirTopic {
 	out := map[*log.Dir][]kmsg.DescribeLogDirsResponseDirTopic{}
 	for _, p := range b.Partitions.All() {
 		tp := p.TopicPartition()

@@ -11,9 +11,10 @@ import (
 	"moldau/internal/promise"
 )
 
-// fetchHandler answers Fetch. The way of a request: a session, or a set of its own, says which partitions are meant
-// (fetch_session.go, fetch_set.go); fetch_read.go looks at those that could have something; what is not enough yet waits
-// in fetch_wait.go; fetch_head.go writes the answer, whose records never pass through the heap.
+// fetchHandler answers Fetch. The way of a request: a session, or a set of its own, says which partitions
+// are meant (fetch_session.go, fetch_set.go); fetch_read.go looks at those that could have something; what
+// is not enough yet waits in fetch_wait.go; fetch_head.go writes the answer, whose records never pass
+// through the heap.
 //
 // The high watermark that a version 18 request names (KIP-1166) is for the controllers' log only.
 type fetchHandler struct {
@@ -60,11 +61,20 @@ func (h *fetchHandler) handle(c *server.Call, r kmsg.Request) *promise.Promise[s
 	if req.IsolationLevel != 0 && req.IsolationLevel != 1 {
 		return answer(refuseFetch(req))
 	}
+	n := 0
+	for i := range req.Topics {
+		n += len(req.Topics[i].Partitions)
+	}
+	if tooMany(h.b.Image(), n) {
+		return hangUp()
+	}
 	op := h.begin(c, req)
 	if code := h.sessions.attach(op, req); code != 0 {
 		return answer(op.topLevel(code))
 	}
-	c.Lease.Release() // the set has its own copy of everything
+	if n <= smallFetch {
+		c.Lease.Release() // the set has its own copy of everything
+	}
 	wait := time.Duration(req.MaxWaitMillis) * time.Millisecond
 	op.set.session.Lock()
 	reply, done := op.collect(wait <= 0)
@@ -90,6 +100,10 @@ func (h *fetchHandler) begin(c *server.Call, req *kmsg.FetchRequest) *fetchOp {
 	op.minBytes = min(int(req.MinBytes), op.maxBytes)
 	return op
 }
+
+// smallFetch is up to how many partitions of a request are remembered without their charge. Larger requests
+// keep it until they are answered: what they wait with is memory too.
+const smallFetch = 256
 
 // debuggingReplica is the replica id by which tools read from any replica.
 const debuggingReplica = -2

@@ -49,7 +49,8 @@ func (p *fetchReplies) put(r *fetchReply) {
 	}
 }
 
-// encode writes the response body around the records. It is exactly what kmsg writes, proven by tests for all versions.
+// encode writes the response body around the records. It is exactly what kmsg writes, proven by tests for
+// all versions.
 func (op *fetchOp) encode(image *metadata.Image, r *fetchReply) server.Reply {
 	w := fetchWriter{b: r.head, version: op.version, flexible: op.version >= 12}
 	var code kafka.Code

@@ -15,8 +15,8 @@ type fetchResult struct {
 	replica.ReadResult
 	entry *fetchEntry
 	code  kafka.Code
-	// unread says that the partition was not even asked: Kafka does not end a wait for such errors, and sends an empty
-	// list of aborted transactions instead of none.
+	// unread says that the partition was not even asked: Kafka does not end a wait for such errors, and
+	// sends an empty list of aborted transactions instead of none.
 	unread bool
 	// mayHaveMore says that there is more to read than was given.
 	mayHaveMore bool
@@ -25,8 +25,8 @@ type fetchResult struct {
 // Size is the length of the records.
 func (r *fetchResult) Size() int { return r.Extents.Size() }
 
-// collect looks at the partitions and makes the answer, if it is final, if there is enough, or if something is wrong. The
-// caller holds the set's session lock, and runs the set's effects afterwards.
+// collect looks at the partitions and makes the answer, if it is final, if there is enough, or if something
+// is wrong. The caller holds the set's session lock, and runs the set's effects afterwards.
 func (op *fetchOp) collect(final bool) (server.Reply, bool) {
 	s, image := op.set, op.h.b.Image()
 	if op.session != nil && op.session.epoch != op.epoch {
@@ -64,11 +64,14 @@ func (r *fetchResult) urgent() bool {
 	return !r.unread && (r.code != 0 || r.DivergingEpoch != kafka.NoEpoch)
 }
 
+// nothingRead is what is told with an error.
+var nothingRead = replica.ReadResult{HighWatermark: kafka.NoOffset, LastStable: kafka.NoOffset,
+	LogStart: kafka.NoOffset, DivergingEpoch: kafka.NoEpoch, DivergingEnd: kafka.NoOffset}
+
 // look reads one partition.
 func (op *fetchOp) look(image *metadata.Image, r *fetchResult, room int, whole bool) {
 	e := r.entry
-	r.ReadResult = replica.ReadResult{HighWatermark: kafka.NoOffset, LastStable: kafka.NoOffset, LogStart: kafka.NoOffset,
-		DivergingEpoch: kafka.NoEpoch, DivergingEnd: kafka.NoOffset}
+	r.ReadResult = nothingRead
 	part, err := op.set.resolve(op.h.b, image, e)
 	if err != nil {
 		op.set.unwatch(e)
@@ -136,8 +139,9 @@ func (op *fetchOp) progress(image *metadata.Image, part *replica.Partition, e *f
 	op.set.effects = append(op.set.effects, effects)
 }
 
-// keep decides what of a session stays on the ready list, and, when the answer goes out, notes what it tells and cuts an
-// incremental one down to what changed (KIP-227). Partitions that gave records go to the end, so that all get their turn.
+// keep decides what of a session stays on the ready list, and, when the answer goes out, notes what it
+// tells and cuts an incremental one down to what changed (KIP-227). Partitions that gave records go to the
+// end, so that all get their turn.
 func (op *fetchOp) keep(reply *fetchReply, done bool) {
 	var first, last []*fetchEntry
 	told := reply.results[:0]
@@ -170,9 +174,9 @@ func (op *fetchOp) keep(reply *fetchReply, done bool) {
 	op.set.putBack(first, last)
 }
 
-// enough says, without making an answer, whether the entries that moved are worth one; those that cannot be read stay in
-// the ready list, so that it shows when there is nothing left to wait for. The caller holds the set's session
-// lock.
+// enough says, without making an answer, whether the entries that moved are worth one; those that cannot be
+// read stay in the ready list, so that it shows when there is nothing left to wait for. The caller holds
+// the set's session lock.
 func (op *fetchOp) enough() bool {
 	s, image := op.set, op.h.b.Image()
 	var rest []*fetchEntry

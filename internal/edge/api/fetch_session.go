@@ -20,12 +20,12 @@ const (
 	noSessionEpoch  int32 = -1 // a full request without one; ends the session that it names
 )
 
-// sessionEviction is how long a session must be unused to make room for anybody, and how old it must be to make room for
-// a larger one.
+// sessionEviction is how long a session must be unused to make room for anybody, and how old it must be to
+// make room for a larger one.
 const sessionEviction = 2 * time.Minute
 
-// fetchSession is an incremental fetch session: a set that outlives its requests. Its epoch and set are under set.session,
-// the rest under fetchSessions.mu.
+// fetchSession is an incremental fetch session: a set that outlives its requests. Its epoch and set are
+// under set.session, the rest under fetchSessions.mu.
 type fetchSession struct {
 	id    int32
 	epoch int32 // that the next request must have
@@ -39,9 +39,9 @@ type fetchSession struct {
 	cached     bool
 }
 
-// fetchSessions is the cache of sessions. A full cache makes room as Kafka's does: the session that was unused longest
-// goes when that is more than two minutes ago; else a session that is smaller than the new one, if it is more than two
-// minutes old or a consumer's that stands in a follower's way.
+// fetchSessions is the cache of sessions. A full cache makes room as Kafka's does: the session that was
+// unused longest goes when that is more than two minutes ago; else a session that is smaller than the new
+// one, if it is more than two minutes old or a consumer's that stands in a follower's way.
 type fetchSessions struct {
 	b             *Broker
 	slots         int // max.incremental.fetch.session.cache.slots
@@ -76,7 +76,8 @@ func lessValuable(a, b *fetchSession) bool {
 	return a.id < b.id
 }
 
-// attach gives op the partitions that its request means: those of a session, brought up to date, or a set of its own.
+// attach gives op the partitions that its request means: those of a session, brought up to date, or a set
+// of its own.
 func (c *fetchSessions) attach(op *fetchOp, req *kmsg.FetchRequest) kafka.Code {
 	if req.SessionEpoch != newSessionEpoch && req.SessionEpoch != noSessionEpoch {
 		return c.resume(op, req)
@@ -202,7 +203,8 @@ func (c *fetchSessions) makeRoom(s *fetchSession, now time.Time) (evicted *fetch
 	return out, true
 }
 
-// touch marks a session used and counts its partitions anew. It reports false when that is more than all may remember.
+// touch marks a session used and counts its partitions anew. It reports false when that is more than all
+// may remember.
 func (c *fetchSessions) touch(s *fetchSession, size int, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -286,7 +288,8 @@ func (s *fetchSession) close() {
 	}
 }
 
-// entries makes the entries of a full request, each partition once: the last word about it counts, as in Kafka.
+// entries makes the entries of a full request, each partition once: the last word about it counts, as in
+// Kafka.
 func (c *fetchSessions) entries(req *kmsg.FetchRequest) []*fetchEntry {
 	image := c.b.Image()
 	n := 0

@@ -38,8 +38,9 @@ type fetchKey struct {
 	partition int32
 }
 
-// fetchSet is the partitions of a session, or of one request without a session. Of its two locks, session is held while
-// the entries are looked at or changed, and mu, a leaf, while the ready list is. A partition that moves only takes mu.
+// fetchSet is the partitions of a session, or of one request without a session. Of its two locks, session
+// is held while the entries are looked at or changed, and mu, a leaf, while the ready list is. A partition
+// that moves only takes mu.
 type fetchSet struct {
 	session sync.Mutex
 	byID    bool // partitions are named by topic id (KIP-516)
@@ -56,8 +57,8 @@ type fetchSet struct {
 	parked  *fetchOp // waits for one of the entries to move
 }
 
-// kept says that the set belongs to a session: it is registered with its partitions for good, and its ready list holds
-// whatever could have something to tell.
+// kept says that the set belongs to a session: it is registered with its partitions for good, and its ready
+// list holds whatever could have something to tell.
 func (s *fetchSet) kept() bool { return s.byKey != nil }
 
 // keep makes the set a session's.
@@ -185,8 +186,8 @@ func (s *fetchSet) close() {
 	}
 }
 
-// update takes over what a session's request says: partitions that are new or read from elsewhere, then those to forget.
-// The caller holds s.session.
+// update takes over what a session's request says: partitions that are new or read from elsewhere, then
+// those to forget. The caller holds s.session.
 func (s *fetchSet) update(image *metadata.Image, req *kmsg.FetchRequest) {
 	var changed []*fetchEntry
 	for i := range req.Topics {
@@ -244,11 +245,13 @@ func newEntry(topic string, t *kmsg.FetchRequestTopic, p *kmsg.FetchRequestTopic
 
 // update takes over what a request says of a partition.
 func (e *fetchEntry) update(p *kmsg.FetchRequestTopicPartition) {
-	e.offset, e.maxBytes, e.logStart = kafka.Offset(p.FetchOffset), p.PartitionMaxBytes, kafka.Offset(p.LogStartOffset)
+	e.offset, e.logStart = kafka.Offset(p.FetchOffset), kafka.Offset(p.LogStartOffset)
+	e.maxBytes = p.PartitionMaxBytes
 	e.leaderEpoch, e.lastEpoch = kafka.LeaderEpoch(p.CurrentLeaderEpoch), kafka.LeaderEpoch(p.LastFetchedEpoch)
 }
 
-// resolve finds the partition of an entry. A topic that was deleted and made anew under its name is another one.
+// resolve finds the partition of an entry. A topic that was deleted and made anew under its name is another
+// one.
 func (s *fetchSet) resolve(b *Broker, image *metadata.Image, e *fetchEntry) (*replica.Partition, error) {
 	if !s.byID {
 		return b.partition(image, kafka.TopicPartition{Topic: e.topic, Partition: e.partition})

@@ -158,8 +158,8 @@ func TestFetchIsolation(t *testing.T) {
 	}
 }
 
-// TestFetchLimits: the first partition with data ignores the limits, the others keep within what is left, and none is
-// sent the beginning of a batch that does not fit.
+// TestFetchLimits: the first partition with data ignores the limits, the others keep within what is left,
+// and none is sent the beginning of a batch that does not fit.
 func TestFetchLimits(t *testing.T) {
 	f := newFixture(t)
 	f.create("fe", 3)

@@ -12,13 +12,14 @@ import (
 type fetchWait struct {
 	later *promise.Promise[server.Reply]
 	due   deadline
-	// pokes counts the wakings since somebody began to look; whoever makes it 1 looks, the others just leave. An op that
-	// was answered keeps a count, so that nobody looks again.
+	// pokes counts the wakings since somebody began to look; whoever makes it 1 looks, the others just
+	// leave. An op that was answered keeps a count, so that nobody looks again.
 	pokes atomic.Int32
 	final atomic.Bool // the wait is over, with whatever there is
 }
 
-// park leaves the op to whoever moves one of its partitions, to its deadline and to the end of its connection.
+// park leaves the op to whoever moves one of its partitions, to its deadline and to the end of its
+// connection.
 func (op *fetchOp) park(wait time.Duration) *promise.Promise[server.Reply] {
 	w, waits := &op.wait, op.h.b.waits()
 	later := &promise.Promise[server.Reply]{}
@@ -35,8 +36,8 @@ func (op *fetchOp) park(wait time.Duration) *promise.Promise[server.Reply] {
 	return later
 }
 
-// join makes the set wake op. Entries that are not watched yet, those of a set without a session, are from now on, and
-// all of them are looked at once more: a change before that would have woken nobody.
+// join makes the set wake op. Entries that are not watched yet, those of a set without a session, are from
+// now on, and all of them are looked at once more: a change before that would have woken nobody.
 func (s *fetchSet) join(op *fetchOp) {
 	s.session.Lock()
 	defer s.session.Unlock()
@@ -57,8 +58,8 @@ func (op *fetchOp) finish() {
 	op.poke()
 }
 
-// poke has somebody look whether the op can be answered. It does not block and may be called from anywhere without a
-// lock.
+// poke has somebody look whether the op can be answered. It does not block and may be called from anywhere
+// without a lock.
 func (op *fetchOp) poke() {
 	if op.wait.pokes.Add(1) == 1 {
 		op.run()

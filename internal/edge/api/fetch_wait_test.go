@@ -23,7 +23,8 @@ func (f *fixture) wantWaiting(p *promise.Promise[server.Reply], what string) {
 	}
 }
 
-// TestFetchWaits: with and without a session a fetch waits for data, its deadline or the end of its connection.
+// TestFetchWaits: with and without a session a fetch waits for data, its deadline or the end of its
+// connection.
 func TestFetchWaits(t *testing.T) {
 	for _, session := range []int32{-1, 0} {
 		for v := int16(7); v <= 18; v++ {
@@ -159,7 +160,8 @@ func TestFetchWaitsAreBounded(t *testing.T) {
 	}
 }
 
-// TestFetchOverlappingInASession: a second request of a session ends the first, which learns that it is out of date.
+// TestFetchOverlappingInASession: a second request of a session ends the first, which learns that it is out
+// of date.
 func TestFetchOverlappingInASession(t *testing.T) {
 	f := newFixture(t)
 	f.create("fe", 1)
@@ -190,8 +192,8 @@ func TestFetchOfAnEndedSession(t *testing.T) {
 	f.body(req, f.reply(p))
 }
 
-// TestFetchEverything lets producers, readers with and without sessions, a slow disk and real timers run at once: every
-// reader sees every record of its partitions once and in order. The race detector watches.
+// TestFetchEverything lets producers, readers with and without sessions, a slow disk and real timers run at
+// once: every reader sees every record of its partitions once and in order. The race detector watches.
 func TestFetchEverything(t *testing.T) {
 	const partitions, perPartition, readers = 4, 60, 6
 	f := newFixture(t)

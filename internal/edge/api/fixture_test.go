@@ -24,7 +24,8 @@ import (
 
 var t0 = time.UnixMilli(1_700_000_000_000)
 
-// fixture is a node without its network: partitions in memory, a hand-turned clock, and an image made of records.
+// fixture is a node without its network: partitions in memory, a hand-turned clock, and an image made of
+// records.
 type fixture struct {
 	*Broker
 	t    testing.TB

@@ -8,11 +8,13 @@ import (
 	"moldau/internal/promise"
 )
 
-// initProducerIDRow answers idempotent producers: each request draws a new id with epoch 0, also when the producer names
-// the one it had, since it bumps its epoch by itself (KIP-360). Versions above 5 are not stable in Kafka (KIP-939).
+// initProducerIDRow answers idempotent producers: each request draws a new id with epoch 0, also when the
+// producer names the one it had, since it bumps its epoch by itself (KIP-360). Versions above 5 are not
+// stable in Kafka (KIP-939).
 //
-// A transactional id is refused with UNSUPPORTED_VERSION until there is a transaction coordinator: every client ends its
-// producer with that error, while the coordinator's own codes would be retried for ever.
+// A transactional id is refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED until there is a transaction
+// coordinator. It is the one code that ends the producer in every client, at once and for good: librdkafka
+// retries UNSUPPORTED_VERSION, and all retry what a missing coordinator would say.
 func (b *Broker) initProducerIDRow() server.API {
 	return server.API{Key: int16(kmsg.InitProducerID), Min: 0, Max: 5, Listener: server.BrokerListener,
 		Handle: b.handleInitProducerID}
@@ -21,7 +23,7 @@ func (b *Broker) initProducerIDRow() server.API {
 func (b *Broker) handleInitProducerID(_ *server.Call, r kmsg.Request) *promise.Promise[server.Reply] {
 	req := r.(*kmsg.InitProducerIDRequest)
 	if id := req.TransactionalID; id != nil {
-		code := kafka.UnsupportedVersion
+		code := kafka.TransactionalIDAuthorizationFailed
 		if *id == "" {
 			code = kafka.InvalidRequest
 		}

@@ -25,7 +25,7 @@ func TestInitProducerID(t *testing.T) {
 			t.Fatalf("version %d: %+v", v, r)
 		}
 		last++
-		for id, code := range map[string]kafka.Code{"": kafka.InvalidRequest, "tx": kafka.UnsupportedVersion} {
+		for id, code := range map[string]kafka.Code{"": kafka.InvalidRequest, "tx": kafka.TransactionalIDAuthorizationFailed} {
 			req.TransactionalID = &id
 			r := ask[*kmsg.InitProducerIDResponse](f, req)
 			if kafka.Code(r.ErrorCode) != code || r.ProducerID != -1 || r.ProducerEpoch != -1 {

@@ -12,8 +12,8 @@ import (
 	"moldau/internal/promise"
 )
 
-// listOffsetsRow answers ListOffsets. Nothing here waits for other nodes or for tiered storage, so that the request's
-// timeout (KIP-1075) never ends anything.
+// listOffsetsRow answers ListOffsets. Nothing here waits for other nodes or for tiered storage, so that the
+// request's timeout (KIP-1075) never ends anything.
 func (b *Broker) listOffsetsRow() server.API {
 	return server.API{Key: int16(kmsg.ListOffsets), Min: 1, Max: 11, Listener: server.BrokerListener,
 		Handle: b.handleListOffsets}
@@ -113,8 +113,8 @@ func listedOffset(partition int32, at replica.OffsetAt, code kafka.Code) kmsg.Li
 	return out
 }
 
-// listOffsetsNamed counts how often a request names a partition: several times is an error, which is told once. It is nil
-// for the ordinary request of one partition.
+// listOffsetsNamed counts how often a request names a partition: several times is an error, which is told
+// once. It is nil for the ordinary request of one partition.
 type listOffsetsNamed map[kafka.TopicPartition]int
 
 func newListOffsetsNamed(req *kmsg.ListOffsetsRequest) listOffsetsNamed {

@@ -10,8 +10,8 @@ import (
 	"moldau/internal/promise"
 )
 
-// offsetForLeaderEpochRow answers where leader epochs end, by which readers find out that a log was cut (KIP-320). An
-// epoch that the log never had is no error.
+// offsetForLeaderEpochRow answers where leader epochs end, by which readers find out that a log was cut
+// (KIP-320). An epoch that the log never had is no error.
 func (b *Broker) offsetForLeaderEpochRow() server.API {
 	return server.API{Key: int16(kmsg.OffsetForLeaderEpoch), Min: 2, Max: 4, Listener: server.BrokerListener,
 		Handle: b.handleOffsetForLeaderEpoch}

@@ -8,8 +8,8 @@ import (
 	"moldau/internal/promise"
 )
 
-// partition finds this node's replica of a partition by name. Errors: UnknownTopicOrPartition; NotLeaderOrFollower for a
-// partition that other nodes have.
+// partition finds this node's replica of a partition by name. Errors: UnknownTopicOrPartition;
+// NotLeaderOrFollower for a partition that other nodes have.
 func (b *Broker) partition(image *metadata.Image, tp kafka.TopicPartition) (*replica.Partition, error) {
 	p, err := b.Partitions.Get(tp)
 	if err == nil {
@@ -33,8 +33,8 @@ func (b *Broker) partitionOf(t *metadata.Topic, index int32) (*replica.Partition
 	return nil, kafka.UnknownTopicOrPartition
 }
 
-// leadership gives leader and leader epoch of a partition as this node last heard; NoNode and NoEpoch when it is not
-// known. part may be nil.
+// leadership gives leader and leader epoch of a partition as this node last heard; NoNode and NoEpoch when
+// it is not known. part may be nil.
 func leadership(
 	image *metadata.Image, part *replica.Partition, tp kafka.TopicPartition,
 ) (kafka.NodeID, kafka.LeaderEpoch) {
@@ -55,7 +55,8 @@ type leaderEndpoint struct {
 	rack *string
 }
 
-// leaderEndpoint gives the address of a broker; false for one that is unknown, fenced or not on this listener.
+// leaderEndpoint gives the address of a broker; false for one that is unknown, fenced or not on this
+// listener.
 func (b *Broker) leaderEndpoint(c *server.ConnInfo, image *metadata.Image, id kafka.NodeID) (leaderEndpoint, bool) {
 	r, ok := image.Broker(id)
 	if !ok || r.Fenced {
@@ -63,6 +64,20 @@ func (b *Broker) leaderEndpoint(c *server.ConnInfo, image *metadata.Image, id ka
 	}
 	host, port, ok := b.Advertised(c, r)
 	return leaderEndpoint{id: id, host: host, port: port, rack: r.Rack}, ok
+}
+
+// strayPartitions is how many partitions one request may name beyond those that the cluster has.
+const strayPartitions = 100_000
+
+// tooMany says whether a request names more partitions than anybody could mean: what a handler remembers of
+// each is not in the request's charge. Such a request costs its sender the connection.
+func tooMany(image *metadata.Image, partitions int) bool {
+	return partitions > image.PartitionCount()+strayPartitions
+}
+
+// hangUp ends the connection without an answer.
+func hangUp() *promise.Promise[server.Reply] {
+	return answer(server.Reply{None: true, Close: true, Code: kafka.InvalidRequest})
 }
 
 // isInternal says whether clients may not write to a topic: it belongs to a coordinator.

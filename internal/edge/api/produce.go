@@ -19,8 +19,9 @@ import (
 // adminClientID is the client id by which Kafka's own tools may write to internal topics.
 const adminClientID = "__admin_client"
 
-// produceHandler answers Produce. Differences from Apache Kafka, all deliberate: null records are INVALID_RECORD (Kafka
-// never answers them), and what is only broken input is INVALID_RECORD where Kafka says UNKNOWN_SERVER_ERROR.
+// produceHandler answers Produce. Differences from Apache Kafka, all deliberate: null records are
+// INVALID_RECORD (Kafka never answers them), and what is only broken input is INVALID_RECORD where Kafka
+// says UNKNOWN_SERVER_ERROR.
 type produceHandler struct {
 	b   *Broker
 	ops sync.Pool // of *produceOp
@@ -36,10 +37,18 @@ func (b *Broker) produceRow() server.API {
 	return server.API{Key: int16(kmsg.Produce), Min: 3, Max: 13, Listener: server.BrokerListener, Handle: h.handle}
 }
 
-// handle appends every batch and answers when all acknowledgements are there. The reply's skeleton is built with names of
-// its own first, because the request's bytes go back to the budget with the last append and not with the reply.
+// handle appends every batch and answers when all acknowledgements are there. The reply's skeleton is built
+// with names of its own first, because the request's bytes go back to the budget with the last append and
+// not with the reply.
 func (h *produceHandler) handle(c *server.Call, r kmsg.Request) *promise.Promise[server.Reply] {
 	req := r.(*kmsg.ProduceRequest)
+	n := 0
+	for i := range req.Topics {
+		n += 1 + len(req.Topics[i].Partitions)
+	}
+	if tooMany(h.b.Image(), n) {
+		return hangUp()
+	}
 	op := h.begin(c, req)
 	op.lay(req)
 	transactional := req.TransactionID != nil
@@ -87,7 +96,8 @@ func (h *produceHandler) produce(op *produceOp, t *produceTarget, transactional 
 	e.Run(h.b.Host)
 }
 
-// saysOwnMessage picks the append errors that are ours or need a word: Kafka sends the code alone for all others.
+// saysOwnMessage picks the append errors that are ours or need a word: Kafka sends the code alone for all
+// others.
 func saysOwnMessage(err error) bool {
 	switch kafka.CodeOf(err) {
 	case kafka.PolicyViolation, kafka.InvalidTxnState:
@@ -116,8 +126,8 @@ func (h *produceHandler) end(op *produceOp) {
 	h.ops.Put(op)
 }
 
-// produceTarget is one batch of a request and where it goes. Several for one partition are one: the last counts and is
-// answered once, as in Kafka.
+// produceTarget is one batch of a request and where it goes. Several for one partition are one: the last
+// counts and is answered once, as in Kafka.
 type produceTarget struct {
 	records   []byte
 	part      *replica.Partition
@@ -151,8 +161,8 @@ func (op *produceOp) lay(req *kmsg.ProduceRequest) {
 	clear(op.places)
 }
 
-// findTopic resolves a topic of the request, by name up to version 12 and by id from then on (KIP-516). The name may be
-// kept.
+// findTopic resolves a topic of the request, by name up to version 12 and by id from then on (KIP-516). The
+// name may be kept.
 func (op *produceOp) findTopic(t *kmsg.ProduceRequestTopic) (known *metadata.Topic, name string, err error) {
 	var ok bool
 	if op.version >= 13 {

@@ -10,8 +10,8 @@ import (
 	"moldau/internal/storage/record"
 )
 
-// validate takes the one batch out of a partition's records and holds it against the topic's configuration, before the
-// partition is locked. It may rewrite the batch. A refusal is already in the response.
+// validate takes the one batch out of a partition's records and holds it against the topic's configuration,
+// before the partition is locked. It may rewrite the batch. A refusal is already in the response.
 func (h *produceHandler) validate(op *produceOp, t *produceTarget, transactional bool) (record.Batch, error) {
 	batch, err := record.SplitProduced(t.records, op.version)
 	if err != nil {

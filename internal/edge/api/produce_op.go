@@ -19,8 +19,8 @@ const (
 	keepProduceTargets = 256
 )
 
-// produceOp is one Produce request on its way: the reply under construction and one waiter per batch. Ops are used again,
-// so that an ordinary request allocates little.
+// produceOp is one Produce request on its way: the reply under construction and one waiter per batch. Ops
+// are used again, so that an ordinary request allocates little.
 type produceOp struct {
 	h       *produceHandler
 	call    *server.Call
@@ -76,7 +76,8 @@ func (w *produceWaiter) acknowledged() {
 	}
 }
 
-// refuse writes why a batch was not appended. Kafka tells the log start only with errors that the log itself found.
+// refuse writes why a batch was not appended. Kafka tells the log start only with errors that the log
+// itself found.
 func (op *produceOp) refuse(t *produceTarget, err error, message bool) {
 	p := &op.resp.Topics[t.topic].Partitions[t.at]
 	p.ErrorCode = int16(kafka.CodeOf(err))

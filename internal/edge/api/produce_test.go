@@ -379,7 +379,8 @@ func TestProduceAfterLeadershipMoves(t *testing.T) {
 	}
 }
 
-// FuzzProduce sends whatever bytes as records: the broker answers an error or stores a batch that readers accept.
+// FuzzProduce sends whatever bytes as records: the broker answers an error or stores a batch that readers
+// accept.
 func FuzzProduce(f *testing.F) {
 	f.Add([]byte(batchOf(f, record.Options{}, "a", "b")), int16(9))
 	f.Add([]byte(batchOf(f, record.Options{Codec: record.Zstd}, "a", "b")), int16(13))
