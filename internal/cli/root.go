@@ -77,7 +77,8 @@ The tools work with every broker that speaks Kafka's protocol.`
 	root.SetErr(s.err)
 	root.SetFlagErrorFunc(flagError)
 	for _, add := range []func(streams) *cobra.Command{
-		newServe, newTopic, newProduce, newConsume, newConfig, newCluster, newLog, newCompletion, newVersion,
+		newServe, newTopic, newProduce, newConsume, newConfig, newCluster, newLog, newDoctor, newBench,
+		newCompletion, newVersion, newDocs,
 	} {
 		root.AddCommand(add(s))
 	}
