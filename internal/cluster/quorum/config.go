@@ -26,7 +26,8 @@ type Config struct {
 	// core.
 	Bootstrap []Endpoint
 
-	// AutoJoin makes an observer with the controller role ask to become a voter: controller.quorum.auto.join.enable.
+	// AutoJoin makes an observer with the controller role ask to become a voter:
+	// controller.quorum.auto.join.enable.
 	AutoJoin bool
 
 	ElectionTimeout    time.Duration // controller.quorum.election.timeout.ms

@@ -206,9 +206,10 @@ func (c *Core) election() ElectionState {
 	return s
 }
 
-// standsForElection says whether this replica may lead: a voter, or one whose removal is not known to be committed. The
-// latter may be the only one that has the record of its removal and everything before it: then nobody else can be
-// elected, and it has to lead once more, outside of the majority, until the record is committed.
+// standsForElection says whether this replica may lead: a voter, or one whose removal is not known to be
+// committed. The latter may be the only one that has the record of its removal and everything before it: then
+// nobody else can be elected, and it has to lead once more, outside of the majority, until the record is
+// committed.
 func (c *Core) standsForElection() bool {
 	removed := c.voters.LatestOffset() >= c.highWatermark && c.voters.previous().Contains(c.config.Self)
 	return c.config.CanVote && (removed || c.voters.Latest().Contains(c.config.Self))

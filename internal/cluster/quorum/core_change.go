@@ -7,8 +7,8 @@ import (
 	"moldau/internal/kafka"
 )
 
-// voterChange is a change of the voter set under way at a leader: one voter at a time, and only from a set that is
-// committed, so that old and new majorities always overlap (KIP-853).
+// voterChange is a change of the voter set under way at a leader: one voter at a time, and only from a set
+// that is committed, so that old and new majorities always overlap (KIP-853).
 type voterChange struct {
 	message Message
 	voter   Voter
@@ -176,7 +176,8 @@ func (c *Core) onUpdateVoter(now time.Time, m Message, r *UpdateVoterRequest) {
 	c.askVersions(now, peer)
 }
 
-// updateVoter writes a voter's new entry. Under kraft.version 0 there is no entry to write: the leader takes note only.
+// updateVoter writes a voter's new entry. Under kraft.version 0 there is no entry to write: the leader takes
+// note only.
 func (c *Core) updateVoter(now time.Time) {
 	ch := c.change
 	v, ok := c.voters.Latest().Find(ch.voter.Key.ID)
@@ -241,7 +242,8 @@ func (c *Core) finishChange(code kafka.Code, why string) {
 	c.answer(ch.message, &ChangeVoterResponse{code, why})
 }
 
-// appendFailed: a leader that cannot open its epoch steps down and tries again later; a change of the voters is off.
+// appendFailed: a leader that cannot open its epoch steps down and tries again later; a change of the voters
+// is off.
 func (c *Core) appendFailed(now time.Time) {
 	if c.role == Leader && c.log.End() > c.leading.epochStart {
 		if c.change != nil {
@@ -252,8 +254,8 @@ func (c *Core) appendFailed(now time.Time) {
 	c.resign(now)
 }
 
-// announceSelf lets a voter tell the leader its endpoints and versions when the voter set has them wrong, and an observer
-// that may join ask for it. It reports true when a request went out.
+// announceSelf lets a voter tell the leader its endpoints and versions when the voter set has them wrong, and
+// an observer that may join ask for it. It reports true when a request went out.
 func (c *Core) announceSelf(now time.Time, leader Peer) bool {
 	f := c.following
 	if !c.config.CanVote || f.announced {

@@ -433,3 +433,28 @@ func (s *coreScript) answer(t *testing.T, a args) {
 	}
 	s.step(Arrived{Message{Request: request, Peer: Peer{ID: l.peer}, Body: body}})
 }
+
+// TestVotersFollowTheLog: a voter set is in force from its append on, and a truncation takes it back.
+func TestVotersFollowTheLog(t *testing.T) {
+	s := &coreScript{now: testTime(), log: &fakeLog{}}
+	s.log.append(5, 2)
+	s.log.durable = 5
+	h := NewVoterHistory(nil)
+	h.AddVersion(0, 1)
+	h.AddVoters(0, VoterSet{testVoter(1), testVoter(2)})
+	s.core = NewCore(testConfig(1), s.log, h, testRand(1))
+	s.step(Started{ElectionState{Epoch: 3, Leader: 2, Voted: NoReplica}})
+	s.log.append(1, 2)
+	s.step(Appended{[]ControlRecord{{5, VotersRecord{VoterSet{testVoter(2), testVoter(3)}}}}})
+	if set := s.core.voters.Latest(); set.Contains(keyOf(1)) || !set.Contains(keyOf(3)) {
+		t.Fatalf("voters %v", set.ids())
+	}
+	if !s.core.standsForElection() {
+		t.Error("a removal that is not committed ends all hope")
+	}
+	s.log.truncate(5)
+	s.step(Truncated{})
+	if set := s.core.voters.Latest(); !set.Contains(keyOf(1)) || set.Contains(keyOf(3)) {
+		t.Errorf("voters %v", set.ids())
+	}
+}

@@ -14,5 +14,7 @@
 // Locking: a Pump and everything in it belongs to one owner at a time (the driver's loop or lock). Only
 // Work.Run, a SnapshotReader and a SnapshotWriter may be used outside of it: they share nothing that changes.
 //
-// Start reading at pump.go, then core.go.
+// Start reading at pump.go and example_test.go, then core.go; core_roles.go has the transitions, the other
+// core files one exchange each. testdata/core tells the protocol as scripts; cluster_test.go lets random
+// clusters loose on it.
 package quorum

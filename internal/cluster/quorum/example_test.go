@@ -12,8 +12,8 @@ import (
 	"moldau/internal/storage/vfs"
 )
 
-// A cluster of one: founded, started and driven by a loop that does in turn what a real driver does side by side (its
-// flusher runs the work, its timer ticks at the deadline, its network carries the messages).
+// A cluster of one: founded, started and driven by a loop that does in turn what a real driver does side by
+// side (its flusher runs the work, its timer ticks at the deadline, its network carries the messages).
 func Example() {
 	fsys, now := vfs.NewMem(vfs.MemOptions{}), time.UnixMilli(1_800_000_000_000)
 	self := quorum.ReplicaKey{ID: 1, Directory: kafka.UUID{15: 200}}

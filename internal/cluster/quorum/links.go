@@ -10,6 +10,9 @@ import (
 // links is what is known about requests to each peer: one at a time, and a pause after a failure.
 type links []link
 
+// maxLinks is how many peers are remembered before those without a request are forgotten.
+const maxLinks = 64
+
 type link struct {
 	peer    kafka.NodeID
 	request uint64 // in flight; 0: none
@@ -24,6 +27,9 @@ func (l *links) to(peer kafka.NodeID) *link {
 		if (*l)[i].peer == peer {
 			return &(*l)[i]
 		}
+	}
+	if len(*l) >= maxLinks { // peers of long ago
+		*l = slices.DeleteFunc(*l, func(k link) bool { return k.request == 0 })
 	}
 	*l = append(*l, link{peer: peer})
 	return &(*l)[len(*l)-1]

@@ -29,8 +29,8 @@ type Peer struct {
 const firstBootstrapID kafka.NodeID = -2
 
 // Body is a request (*VoteRequest, *BeginQuorumEpochRequest, *EndQuorumEpochRequest, *FetchRequest,
-// *FetchSnapshotRequest, *AddVoterRequest, *RemoveVoterRequest, *UpdateVoterRequest, *ApiVersionsRequest) or the
-// answer to one.
+// *FetchSnapshotRequest, *AddVoterRequest, *RemoveVoterRequest, *UpdateVoterRequest, *ApiVersionsRequest) or
+// the answer to one.
 type Body interface{ isBody() }
 
 // Verdict is what every answer carries: an error and what the answering node knows of the current leader.
@@ -142,7 +142,8 @@ type AddVoterRequest struct {
 	ClusterID *string
 	Voter     ReplicaKey
 	Endpoints []Endpoint
-	// AckWhenCommitted: the answer waits for the commit; otherwise it only says that the change was begun (KIP-1186).
+	// AckWhenCommitted: the answer waits for the commit; otherwise it only says that the change was begun
+	// (KIP-1186).
 	AckWhenCommitted bool
 }
 
