@@ -23,8 +23,9 @@ import (
 // the ports are known for the registration.
 func (n *Node) bind() error {
 	b := &api.Broker{
-		Self: n.self.ID, ClusterID: n.dirs.cluster, Config: n.config, Log: n.log, Now: n.o.Now, NewUUID: newUUID,
-		Image: n.publisher.Image, Partitions: n.manager, Host: n, After: n.after,
+		Self: n.self.ID, ClusterID: n.dirs.cluster, Config: n.config, Log: n.log, LogLevel: n.o.LogLevel, Now: n.o.Now,
+		NewUUID: newUUID,
+		Image:   n.publisher.Image, Partitions: n.manager, Host: n, After: n.after,
 		Control: n.forward, Quorum: n.control.Describe, ProducerID: n.producers.draw,
 		Advertised: n.advertised, LogDirs: n.logDirs,
 	}

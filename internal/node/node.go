@@ -32,6 +32,8 @@ type Options struct {
 	FS vfs.FS
 	// Log receives what an operator should see. Default: slog.Default().
 	Log *slog.Logger
+	// LogLevel is the level of Log, when it may be changed while the node runs (the BROKER_LOGGER resource).
+	LogLevel *slog.LevelVar
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 	// Memory, when set, serves connections inside the process beside the configured listeners, or alone with NoListen.
