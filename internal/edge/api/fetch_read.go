@@ -158,10 +158,8 @@ func (op *fetchOp) keep(reply *fetchReply, done bool) {
 			first = append(first, e)
 		}
 		if done && changed {
+			// With an error both are NoOffset, so that the partition is told of again when the error is gone.
 			e.sentHighWatermark, e.sentLogStart = r.HighWatermark, r.LogStart
-			if r.code != 0 {
-				e.sentHighWatermark = kafka.NoOffset // so that it is told again when the error is gone
-			}
 		}
 		if done && (changed || op.full) {
 			told = append(told, *r)

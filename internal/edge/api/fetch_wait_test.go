@@ -102,6 +102,23 @@ func TestFetchMinBytesAtTheDeadline(t *testing.T) {
 	wantTold(t, r.take(req, p))
 }
 
+// TestFetchTellsAtTheDeadline what changed without being worth an answer of its own.
+func TestFetchTellsAtTheDeadline(t *testing.T) {
+	f := newFixture(t)
+	f.create("fe", 1)
+	r := newReader(f, 12)
+	r.fetch(fetchTopic("fe", fetchPartition(0, 0)))
+	f.produce("fe", 0, "x")
+	r.wait = 100
+	req, p := r.send(fetchTopic("fe", fetchPartition(0, 1)))
+	f.wantWaiting(p, "there is a new high watermark and nothing to read")
+	f.advance(100 * time.Millisecond)
+	resp := r.take(req, p)
+	if wantTold(t, resp, "fe0:[]"); resp.Topics[0].Partitions[0].HighWatermark != 1 {
+		t.Fatalf("%+v", resp)
+	}
+}
+
 func TestFetchWaitEndsWithErrors(t *testing.T) {
 	for _, session := range []int32{-1, 0} {
 		f := newFixture(t)
