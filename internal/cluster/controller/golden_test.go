@@ -220,7 +220,7 @@ func (r *recorder) compare(t *testing.T, file string) {
 }
 
 // alter asks for an ISR in the name of the leader.
-func (r *recorder) alter(sender kafka.NodeID, line string) {
+func (r *recorder) alter(sender kafka.NodeID, line string) *kmsg.AlterPartitionResponse {
 	s := &script{world: r.world}
 	b, _ := r.image.Broker(sender)
 	x := latest(kmsg.NewPtrAlterPartitionRequest())
@@ -231,8 +231,16 @@ func (r *recorder) alter(sender kafka.NodeID, line string) {
 		member, _ := r.image.Broker(kafka.NodeID(m.BrokerID))
 		m.BrokerEpoch = int64(member.Epoch)
 	}
-	r.send(x)
+	reply := r.do(x).(*kmsg.AlterPartitionResponse)
+	r.note()
+	return reply
 }
+
+func join(ids []kafka.NodeID) string {
+	return strings.Join(strings.Fields(strings.Trim(sprint(ids), "[]")), ",")
+}
+
+func sprint(ids []kafka.NodeID) string { return fmt.Sprint(ids) }
 
 // TestThreeBrokersAsKafka holds a controlled shutdown, a crash, ISR changes and a preferred election in a
 // cluster of three against the records of Apache Kafka 4.4.0.
