@@ -18,8 +18,8 @@ func TestDescribeProducers(t *testing.T) {
 		t.Fatal(kafka.Code(p.ErrorCode))
 	}
 	req := kmsg.NewPtrDescribeProducersRequest()
-	req.Topics = []kmsg.DescribeProducersRequestTopic{{Topic: "id", Partitions: []int32{0, 1, 7}}, {Topic: "far", Partitions: []int32{0}},
-		{Topic: "none", Partitions: []int32{0}}}
+	req.Topics = []kmsg.DescribeProducersRequestTopic{{Topic: "id", Partitions: []int32{0, 1, 7}},
+		{Topic: "far", Partitions: []int32{0}}, {Topic: "none", Partitions: []int32{0}}}
 	r := ask[*kmsg.DescribeProducersResponse](f, req)
 	ps := r.Topics[0].Partitions
 	if len(ps[0].ActiveProducers) != 1 || len(ps[1].ActiveProducers) != 0 || ps[1].ErrorCode != 0 {

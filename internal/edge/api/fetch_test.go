@@ -61,8 +61,8 @@ func TestFetchAnswersInEveryVersion(t *testing.T) {
 			} else {
 				start = -1
 			}
-			if kafka.Code(p.ErrorCode) != c.code || len(valuesIn(t, p.RecordBatches)) != c.values || p.HighWatermark != known ||
-				p.LastStableOffset != known || p.LogStartOffset != start || (p.AbortedTransactions != nil) != c.listed ||
+			if kafka.Code(p.ErrorCode) != c.code || len(valuesIn(t, p.RecordBatches)) != c.values ||
+				p.HighWatermark != known || p.LastStableOffset != known || p.LogStartOffset != start || (p.AbortedTransactions != nil) != c.listed ||
 				p.RecordBatches == nil || p.Partition != c.index || p.PreferredReadReplica != -1 {
 				t.Errorf("version %d, %s: %v %+v", v, c.what, kafka.Code(p.ErrorCode), p)
 			}
@@ -82,6 +82,8 @@ func TestFetchAnswersInEveryVersion(t *testing.T) {
 }
 
 func TestFetchOptions(t *testing.T) {
+	type request = kmsg.FetchRequest
+	type asked = kmsg.FetchRequestTopicPartition
 	f := newFixture(t)
 	f.create("fe", 2)
 	for range 3 {
@@ -90,34 +92,34 @@ func TestFetchOptions(t *testing.T) {
 	size := len(f.fetched(fetchRequest(12, "fe", 0, 6)).RecordBatches)
 	for _, c := range []struct {
 		what   string
-		change func(*kmsg.FetchRequest, *kmsg.FetchRequestTopicPartition)
+		change func(*request, *asked)
 		code   kafka.Code
 		bytes  int
 		epoch  int32 // diverging
 	}{
-		{"partition max bytes 1", func(_ *kmsg.FetchRequest, p *kmsg.FetchRequestTopicPartition) { p.PartitionMaxBytes = 1 }, 0, size, -1},
-		{"partition max bytes 0", func(_ *kmsg.FetchRequest, p *kmsg.FetchRequestTopicPartition) { p.PartitionMaxBytes = 0 }, 0, size, -1},
-		{"partition max bytes negative", func(_ *kmsg.FetchRequest, p *kmsg.FetchRequestTopicPartition) { p.PartitionMaxBytes = -5 }, 0, size, -1},
-		{"max bytes 0", func(r *kmsg.FetchRequest, _ *kmsg.FetchRequestTopicPartition) { r.MaxBytes = 0 }, 0, size, -1},
-		{"max bytes negative", func(r *kmsg.FetchRequest, _ *kmsg.FetchRequestTopicPartition) { r.MaxBytes = -1 }, 0, size, -1},
-		{"cut", func(_ *kmsg.FetchRequest, p *kmsg.FetchRequestTopicPartition) { p.PartitionMaxBytes = int32(size) + 9 }, 0, size + 9, -1},
-		{"own epoch", func(_ *kmsg.FetchRequest, p *kmsg.FetchRequestTopicPartition) { p.CurrentLeaderEpoch = 0 }, 0, 3 * size, -1},
-		{"newer epoch", func(_ *kmsg.FetchRequest, p *kmsg.FetchRequestTopicPartition) { p.CurrentLeaderEpoch = 5 },
+		{"partition max bytes 1", func(_ *request, p *asked) { p.PartitionMaxBytes = 1 }, 0, size, -1},
+		{"partition max bytes 0", func(_ *request, p *asked) { p.PartitionMaxBytes = 0 }, 0, size, -1},
+		{"partition max bytes negative", func(_ *request, p *asked) { p.PartitionMaxBytes = -5 }, 0, size, -1},
+		{"max bytes 0", func(r *request, _ *asked) { r.MaxBytes = 0 }, 0, size, -1},
+		{"max bytes negative", func(r *request, _ *asked) { r.MaxBytes = -1 }, 0, size, -1},
+		{"cut", func(_ *request, p *asked) { p.PartitionMaxBytes = int32(size) + 9 }, 0, size + 9, -1},
+		{"own epoch", func(_ *request, p *asked) { p.CurrentLeaderEpoch = 0 }, 0, 3 * size, -1},
+		{"newer epoch", func(_ *request, p *asked) { p.CurrentLeaderEpoch = 5 },
 			kafka.UnknownLeaderEpoch, 0, -1},
-		{"unknown last epoch", func(_ *kmsg.FetchRequest, p *kmsg.FetchRequestTopicPartition) {
+		{"unknown last epoch", func(_ *request, p *asked) {
 			p.FetchOffset, p.LastFetchedEpoch = 3, 5
 		},
 			kafka.OffsetOutOfRange, 0, -1},
-		{"known last epoch", func(_ *kmsg.FetchRequest, p *kmsg.FetchRequestTopicPartition) {
+		{"known last epoch", func(_ *request, p *asked) {
 			p.FetchOffset, p.LastFetchedEpoch = 3, 0
 		},
 			0, 2 * size, -1},
-		{"last epoch ended before", func(_ *kmsg.FetchRequest, p *kmsg.FetchRequestTopicPartition) {
+		{"last epoch ended before", func(_ *request, p *asked) {
 			p.FetchOffset, p.LastFetchedEpoch = 30, 0
 		},
 			0, 0, 0},
-		{"tool", func(r *kmsg.FetchRequest, _ *kmsg.FetchRequestTopicPartition) { r.ReplicaID = -2 }, 0, 3 * size, -1},
-		{"replica of nothing", func(r *kmsg.FetchRequest, _ *kmsg.FetchRequestTopicPartition) { r.ReplicaID = 7 },
+		{"tool", func(r *request, _ *asked) { r.ReplicaID = -2 }, 0, 3 * size, -1},
+		{"replica of nothing", func(r *request, _ *asked) { r.ReplicaID = 7 },
 			kafka.NotLeaderOrFollower, 0, -1},
 	} {
 		req := fetchRequest(12, "fe", 0, 0)

@@ -127,9 +127,7 @@ func TestFetchWaitEndsWithErrors(t *testing.T) {
 		req.SessionEpoch = session
 		_, p := f.start(req)
 		f.DirFailed(f.dir, kafka.KafkaStorageError)
-		if r := f.body(req, f.reply(p)).(*kmsg.FetchResponse); kafka.Code(r.Topics[0].Partitions[0].ErrorCode) != kafka.KafkaStorageError {
-			t.Fatalf("%+v", r)
-		}
+		wantTold(t, f.body(req, f.reply(p)).(*kmsg.FetchResponse), "fe0:KAFKA_STORAGE_ERROR")
 	}
 }
 
@@ -188,7 +186,8 @@ func TestFetchOverlappingInASession(t *testing.T) {
 	first, p1 := r.send()
 	f.wantWaiting(p1, "nothing is there")
 	second, p2 := r.send()
-	if resp := f.body(first, f.reply(p1)).(*kmsg.FetchResponse); kafka.Code(resp.ErrorCode) != kafka.InvalidFetchSessionEpoch {
+	resp := f.body(first, f.reply(p1)).(*kmsg.FetchResponse)
+	if kafka.Code(resp.ErrorCode) != kafka.InvalidFetchSessionEpoch {
 		t.Fatalf("%+v", resp)
 	}
 	f.produce("fe", 0, "x")
@@ -261,7 +260,8 @@ func readEverything(t *testing.T, f *fixture, handle func(kmsg.Request) server.R
 	var id, epoch int32
 	for slices.ContainsFunc(offsets, func(o int64) bool { return o < int64(records) }) {
 		req := kmsg.NewPtrFetchRequest()
-		req.Version, req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.SessionEpoch = version, int32(1+rand.IntN(30)), 1, 900, -1
+		req.Version, req.SessionEpoch = version, -1
+		req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(1+rand.IntN(30)), 1, 900
 		if session {
 			req.SessionID, req.SessionEpoch = id, epoch
 			epoch++

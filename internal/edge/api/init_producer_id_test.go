@@ -43,7 +43,8 @@ func TestInitProducerIDWaits(t *testing.T) {
 	_, p := f.start(req)
 	f.wantWaiting(p, "no id is there")
 	later.Set(ProducerIDReply{Err: kafka.CoordinatorLoadInProgress})
-	if r := f.body(req, f.reply(p)).(*kmsg.InitProducerIDResponse); kafka.Code(r.ErrorCode) != kafka.CoordinatorLoadInProgress || r.ProducerID != -1 {
+	r := f.body(req, f.reply(p)).(*kmsg.InitProducerIDResponse)
+	if kafka.Code(r.ErrorCode) != kafka.CoordinatorLoadInProgress || r.ProducerID != -1 {
 		t.Fatalf("%+v", r)
 	}
 }

@@ -127,8 +127,8 @@ func TestProduceRefusals(t *testing.T) {
 			kafka.OutOfOrderSequenceNumber, 0, false, nil},
 	} {
 		p := f.one(c.topic, c.index, c.records)
-		if got := kafka.Code(p.ErrorCode); got != c.code || p.LogStartOffset != c.start || (p.ErrorMessage != nil) != c.message ||
-			(c.code != 0 && (p.BaseOffset != -1 || p.LogAppendTime != -1)) {
+		got := kafka.Code(p.ErrorCode)
+		if got != c.code || p.LogStartOffset != c.start || (p.ErrorMessage != nil) != c.message || (c.code != 0 && (p.BaseOffset != -1 || p.LogAppendTime != -1)) {
 			t.Errorf("%s: %v with log start %d, message %v: %+v", c.what, got, p.LogStartOffset, p.ErrorMessage, p)
 		}
 		var indexes []int32
@@ -139,7 +139,8 @@ func TestProduceRefusals(t *testing.T) {
 			t.Errorf("%s: error records %v", c.what, indexes)
 		}
 	}
-	if p := ask[*kmsg.ProduceResponse](f, produceRequest(7, "compact", 0, -1, noKey)).Topics[0].Partitions[0]; len(p.ErrorRecords) > 0 {
+	seven := ask[*kmsg.ProduceResponse](f, produceRequest(7, "compact", 0, -1, noKey))
+	if p := seven.Topics[0].Partitions[0]; len(p.ErrorRecords) > 0 {
 		t.Error("version 7 has no error records")
 	}
 	_, pr := f.startAs(adminClientID, produceRequest(9, "__consumer_offsets", 0, -1, good()))
@@ -157,7 +158,8 @@ func TestProduceTransactional(t *testing.T) {
 	if p := ask[*kmsg.ProduceResponse](f, plain).Topics[0].Partitions[0]; p.ErrorCode != 0 {
 		t.Fatalf("a plain batch under a transactional id: %v", kafka.Code(p.ErrorCode))
 	}
-	tx := produceRequest(9, "pr", 0, -1, batchOf(t, record.Options{Producer: &record.Producer{ID: 5}, Transactional: true}, "a"))
+	o := record.Options{Producer: &record.Producer{ID: 5}, Transactional: true}
+	tx := produceRequest(9, "pr", 0, -1, batchOf(t, o, "a"))
 	tx.TransactionID = &id
 	if p := ask[*kmsg.ProduceResponse](f, tx).Topics[0].Partitions[0]; kafka.Code(p.ErrorCode) != kafka.InvalidTxnState {
 		t.Fatalf("a transactional batch: %v", kafka.Code(p.ErrorCode))
@@ -247,7 +249,8 @@ func TestProduceTimesOut(t *testing.T) {
 	if at := f.produce("pr", 0, "b"); at != 1 {
 		t.Fatal("what was appended must stay")
 	}
-	if got := valuesIn(t, ask[*kmsg.FetchResponse](f, fetchRequest(12, "pr", 0, 0)).Topics[0].Partitions[0].RecordBatches); !slices.Equal(got, []string{"a", "b"}) {
+	got := valuesIn(t, f.fetched(fetchRequest(12, "pr", 0, 0)).RecordBatches)
+	if !slices.Equal(got, []string{"a", "b"}) {
 		t.Fatal(got)
 	}
 }
@@ -260,7 +263,8 @@ func TestProduceNegativeTimeoutTimesOutAtOnce(t *testing.T) {
 	req.TimeoutMillis = math.MinInt32
 	_, p := f.start(req)
 	f.advance(0)
-	if r := f.body(req, f.reply(p)).(*kmsg.ProduceResponse); kafka.Code(r.Topics[0].Partitions[0].ErrorCode) != kafka.RequestTimedOut {
+	r := f.body(req, f.reply(p)).(*kmsg.ProduceResponse)
+	if kafka.Code(r.Topics[0].Partitions[0].ErrorCode) != kafka.RequestTimedOut {
 		t.Fatalf("%+v", r)
 	}
 }
