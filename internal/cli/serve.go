@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"strings"
 	"syscall"
@@ -53,12 +54,14 @@ func serve(ctx context.Context, s streams, f settingFlags) error {
 	if err != nil {
 		return err
 	}
-	logger := telemetry.NewLogger(s.err, telemetry.LogOptions{Level: level, JSON: static.Text("moldau.log.format") == "json",
+	var current slog.LevelVar
+	current.Set(level)
+	logger := telemetry.NewLogger(s.err, telemetry.LogOptions{Level: &current, JSON: static.Text("moldau.log.format") == "json",
 		Registry: registry})
 	for _, w := range static.Warnings() {
 		logger.Warn(w)
 	}
-	n, err := node.Start(ctx, node.Options{Config: static, Log: logger, Metrics: registry, Version: Version})
+	n, err := node.Start(ctx, node.Options{Config: static, Log: logger, LogLevel: &current, Metrics: registry, Version: Version})
 	if err != nil {
 		return explainStart(err)
 	}

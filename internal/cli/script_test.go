@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"moldau/internal/config"
+	"moldau/internal/node"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"moldau": func() { os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+	})
+}
+
+// TestScripts runs testdata/*.txtar against one node. In a script $DATA is its log directory, $FREE a free port, and
+// MOLDAU_BROKERS names the node.
+func TestScripts(t *testing.T) {
+	data := t.TempDir()
+	n := startNode(t, data)
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("MOLDAU_BROKERS", n.Addresses()[0].String())
+			e.Setenv("DATA", data)
+			e.Setenv("FREE", freePort(t))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"overwrite": overwrite,
+			"answers":   answers,
+		},
+	})
+}
+
+func startNode(t *testing.T, data string) *node.Node {
+	t.Helper()
+	static, err := config.Load([]config.Layer{config.MapLayer("the test", map[string]string{
+		"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": data, "moldau.admin.listener": "",
+	})}, config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	n, err := node.Start(ctx, node.Options{Config: static})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := n.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
+
+// overwrite FILE POSITION TEXT changes bytes of a file.
+func overwrite(ts *testscript.TestScript, _ bool, args []string) {
+	f, err := os.OpenFile(ts.MkAbs(args[0]), os.O_WRONLY, 0)
+	ts.Check(err)
+	pos, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	_, err = f.WriteAt([]byte(args[2]), pos)
+	ts.Check(err)
+	ts.Check(f.Close())
+}
+
+// answers ADDRESS waits until somebody accepts connections.
+func answers(ts *testscript.TestScript, _ bool, args []string) {
+	for range 200 {
+		if c, err := net.Dial("tcp", args[0]); err == nil {
+			_ = c.Close()
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	ts.Fatalf("nobody answers at %s", args[0])
+}
+
+// TestReferenceIsFresh keeps docs/reference/cli.md in step with the commands.
+func TestReferenceIsFresh(t *testing.T) {
+	got, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "cli.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != Reference() {
+		t.Error("docs/reference/cli.md is stale: run go run ./cmd/moldau docs docs/reference")
+	}
+}
+
+// TestEveryCommandIsExplained holds every command to a line of its own and what it needs.
+func TestEveryCommandIsExplained(t *testing.T) {
+	page := Reference()
+	for _, name := range []string{"serve", "topic create", "produce", "consume", "config explain", "cluster info", "log dump",
+		"doctor", "bench latency", "completion", "version"} {
+		if !strings.Contains(page, "## moldau "+name+"\n") {
+			t.Errorf("the reference lacks moldau %s", name)
+		}
+	}
+	if strings.Contains(page, "moldau docs") {
+		t.Error("a hidden command is in the reference")
+	}
+}
