@@ -2,7 +2,7 @@
 // INTEROP_TARGET=kafka a real Apache Kafka node: a suite that passes on the latter and fails on the former has found
 // a defect of Moldau and not of itself.
 //
-// Environment: MOLDAU_BIN names a binary that is built already.
+// Environment: INTEROP_BIN names a binary that is built already.
 package broker
 
 import (
@@ -67,7 +67,7 @@ func MoldauConfig(t testing.TB, file string, props map[string]string) *process.N
 	})
 }
 
-// Binary returns the path of the program, built once per test process unless MOLDAU_BIN names one.
+// Binary returns the path of the program, built once per test process unless INTEROP_BIN names one.
 func Binary(t testing.TB) string {
 	t.Helper()
 	bin, err := build()
@@ -78,7 +78,7 @@ func Binary(t testing.TB) string {
 }
 
 var build = sync.OnceValues(func() (string, error) {
-	if bin := os.Getenv("MOLDAU_BIN"); bin != "" {
+	if bin := os.Getenv("INTEROP_BIN"); bin != "" {
 		return bin, nil
 	}
 	root, err := process.Root()

@@ -1,0 +1,146 @@
+"""kafka-python against a broker: admin, producer, and a consumer with assigned partitions. usage: ... HOST:PORT
+
+Prints one line "ok NAME" or "FAIL NAME: reason" per check.
+"""
+import sys
+import time
+import traceback
+
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
+from kafka.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError
+
+ADDRESS = sys.argv[1]
+TOPIC = "kafka-python"
+
+
+def check(name):
+    def run(f):
+        try:
+            f()
+            print("ok", name, flush=True)
+        except Exception:
+            print("FAIL", name + ":", traceback.format_exc().replace("\n", " | "), flush=True)
+    return run
+
+
+def consumer(**options):
+    return KafkaConsumer(bootstrap_servers=ADDRESS, group_id=None, consumer_timeout_ms=5000,
+                         auto_offset_reset="earliest", **options)
+
+
+def read(c, n):
+    got = []
+    for message in c:
+        got.append(message)
+        if len(got) == n:
+            return got
+    raise AssertionError("%d of %d records" % (len(got), n))
+
+
+admin = KafkaAdminClient(bootstrap_servers=ADDRESS)
+
+
+@check("create topic")
+def _():
+    admin.create_topics([NewTopic(TOPIC, 3, 1, topic_configs={"retention.ms": "7654321"})])
+    try:
+        admin.create_topics([NewTopic(TOPIC, 3, 1)])
+    except TopicAlreadyExistsError:
+        return
+    raise AssertionError("created twice")
+
+
+@check("produce")
+def _():
+    p = KafkaProducer(bootstrap_servers=ADDRESS, acks="all", retries=3)
+    futures = [p.send(TOPIC, b"v%d" % i, key=b"k%d" % i, headers=[("h", b"x")], partition=i % 3) for i in range(300)]
+    p.flush()
+    assert [f.get(10).offset for f in futures] == [i // 3 for i in range(300)]
+    p.close()
+
+
+@check("produce gzip")
+def _():
+    p = KafkaProducer(bootstrap_servers=ADDRESS, compression_type="gzip", acks=1)
+    for _ in range(50):
+        p.send(TOPIC, b"z" * 500, partition=0)
+    p.flush()
+    p.close()
+
+
+@check("produce acks 0")
+def _():
+    p = KafkaProducer(bootstrap_servers=ADDRESS, acks=0)
+    p.send(TOPIC, b"", partition=1)
+    p.send(TOPIC, None, key=b"gone", partition=1)
+    p.flush()
+    p.close()
+
+
+@check("idempotent")
+def _():
+    p = KafkaProducer(bootstrap_servers=ADDRESS, enable_idempotence=True)
+    futures = [p.send(TOPIC, b"%d" % i, partition=2) for i in range(100)]
+    p.flush()
+    assert [f.get(10).offset for f in futures] == list(range(100, 200))
+    p.close()
+
+
+@check("consume")
+def _():
+    c = consumer()
+    tps = [TopicPartition(TOPIC, p) for p in range(3)]
+    c.assign(tps)
+    got = read(c, 300 + 50 + 2 + 100)
+    first = [m for m in got if m.partition == 0][:1][0]
+    assert (first.key, first.value, first.headers) == (b"k0", b"v0", [("h", b"x")]), first
+    assert sum(m.value is None for m in got) == 1
+    assert c.end_offsets(tps) == {tps[0]: 150, tps[1]: 102, tps[2]: 200}
+    assert c.beginning_offsets(tps) == dict.fromkeys(tps, 0)
+    c.close()
+
+
+@check("seek")
+def _():
+    c = consumer(fetch_max_wait_ms=200)
+    tp = TopicPartition(TOPIC, 0)
+    c.assign([tp])
+    c.seek(tp, 149)
+    assert read(c, 1)[0].offset == 149
+    at = c.offsets_for_times({tp: 1})[tp]
+    assert at.offset == 0
+    assert c.offsets_for_times({tp: int(time.time() * 1000) + 3600000})[tp] is None
+    c.seek_to_beginning(tp)
+    assert read(c, 1)[0].offset == 0
+    c.close()
+
+
+@check("configs")
+def _():
+    resource = ConfigResource(ConfigResourceType.TOPIC, TOPIC)
+    assert "7654321" in str(admin.describe_configs([resource]))
+    admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, TOPIC, configs={"retention.ms": "1111111"})])
+    assert "1111111" in str(admin.describe_configs([resource]))
+
+
+@check("partitions")
+def _():
+    admin.create_partitions({TOPIC: NewPartitions(5)})
+    assert len(admin.describe_topics([TOPIC])[0]["partitions"]) == 5
+
+
+@check("cluster")
+def _():
+    assert len(admin.describe_cluster()["brokers"]) == 1
+
+
+@check("delete topic")
+def _():
+    admin.delete_topics([TOPIC])
+    for _ in range(50):
+        try:
+            admin.delete_topics([TOPIC])
+        except UnknownTopicOrPartitionError:
+            return
+    raise AssertionError("still there")
