@@ -66,9 +66,14 @@ func (s *suite) create(t *testing.T) {
 	if err := a.CreatePartitions(s.topic, 3, nil, false); err != nil {
 		t.Errorf("grow: %v", err)
 	}
-	md, err := a.DescribeTopics([]string{s.topic})
-	if err != nil || md[0].Err != sarama.ErrNoError || len(md[0].Partitions) != 3 {
-		t.Errorf("describe: %v %+v", err, md)
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		md, err := a.DescribeTopics([]string{s.topic})
+		if err == nil && md[0].Err == sarama.ErrNoError && len(md[0].Partitions) == 3 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("describe: %v %+v", err, md)
+		}
 	}
 }
 
