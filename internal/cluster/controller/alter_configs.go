@@ -70,11 +70,12 @@ type configAlterer struct {
 	*turn
 	resources func(i int) config.Resource
 	count     map[config.Resource]int
+	tooMany   error
 	records   []metadata.Record
 }
 
 func (t *turn) newConfigAlterer(n int, resources func(i int) config.Resource) *configAlterer {
-	a := &configAlterer{turn: t, resources: resources, count: map[config.Resource]int{}}
+	a := &configAlterer{turn: t, resources: resources, count: map[config.Resource]int{}, tooMany: checkSize(n)}
 	for i := range n {
 		a.count[resources(i)]++
 	}
@@ -86,6 +87,8 @@ func (t *turn) newConfigAlterer(n int, resources func(i int) config.Resource) *c
 func (a *configAlterer) alter(i int, judge func(config.Resource) ([]config.Write, error)) (bool, error) {
 	res := a.resources(i)
 	switch {
+	case a.tooMany != nil:
+		return true, a.tooMany
 	case a.count[res] < 0:
 		return false, nil
 	case a.count[res] > 1:
@@ -98,6 +101,9 @@ func (a *configAlterer) alter(i int, judge func(config.Resource) ([]config.Write
 		err = cmp.Or(a.checkExists(res), err)
 	}
 	if err != nil {
+		return true, err
+	}
+	if err := checkSize(len(a.records) + 2*len(writes)); err != nil { // each may bring a ClearElr along
 		return true, err
 	}
 	for _, w := range writes {

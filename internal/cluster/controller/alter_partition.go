@@ -129,7 +129,8 @@ func (a *isrAlterer) check(p *metadata.Partition, want proposal) error {
 		return kafka.InvalidRequest
 	case want.epoch < p.PartitionEpoch:
 		return kafka.InvalidUpdateVersion
-	case repeats(want.isr) || !containsAll(p.Replicas, want.isr) || !slices.Contains(want.isr, p.Leader):
+	case len(want.isr) > len(p.Replicas) || repeats(want.isr) || !containsAll(p.Replicas, want.isr) ||
+		!slices.Contains(want.isr, p.Leader):
 		return kafka.InvalidRequest
 	case want.recovering && (len(want.isr) > 1 || !p.Recovering):
 		return kafka.InvalidRequest

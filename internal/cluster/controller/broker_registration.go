@@ -94,13 +94,15 @@ func (t *turn) checkDirectories(id kafka.NodeID, dirs []kafka.UUID) error {
 	if len(dirs) == 0 {
 		return kafka.Errorf(kafka.InvalidRegistration, "no log directory is given")
 	}
-	for i, d := range dirs {
+	seen := map[kafka.UUID]bool{}
+	for _, d := range dirs {
 		if d.IsReserved() {
 			return kafka.Errorf(kafka.InvalidRegistration, "log directory id %s is reserved", d)
 		}
-		if slices.Contains(dirs[:i], d) {
+		if seen[d] {
 			return kafka.Errorf(kafka.InvalidRegistration, "log directory id %s stands there twice", d)
 		}
+		seen[d] = true
 		if owner, ok := t.Image.DirectoryOwner(d); ok && owner != id {
 			return kafka.Errorf(kafka.InvalidRegistration, "log directory %s belongs to broker %d", d, owner)
 		}

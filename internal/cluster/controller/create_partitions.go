@@ -15,10 +15,13 @@ func (t *turn) createPartitions(r *kmsg.CreatePartitionsRequest) Result {
 	for _, topic := range r.Topics {
 		count[topic.Topic]++
 	}
+	tooMany := checkSize(len(r.Topics))
 	var records []metadata.Record
 	for _, topic := range r.Topics {
 		var err error
 		switch {
+		case tooMany != nil:
+			err = tooMany
 		case count[topic.Topic] < 0:
 			continue // answered
 		case count[topic.Topic] > 1:
@@ -59,8 +62,7 @@ func (t *turn) grow(r kmsg.CreatePartitionsRequestTopic, limit int) ([]metadata.
 			"%d partitions are to be added and %d are assigned", more,
 			len(r.Assignment))
 	case more > limit:
-		return nil, kafka.Errorf(kafka.PolicyViolation,
-			"the request asks for more than %d partitions", maxRecordsPerRequest)
+		return nil, checkSize(maxRecordsPerRequest + 1)
 	}
 	first, ok := topic.Partition(0)
 	if !ok {

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -9,13 +10,6 @@ import (
 	"moldau/internal/cluster/metadata"
 	"moldau/internal/config"
 	"moldau/internal/kafka"
-)
-
-// maxPartitionsPerRequest bounds what one request may create, maxRecordsPerRequest what it may write, so that
-// it fits into one batch.
-const (
-	maxPartitionsPerRequest = 10_000
-	maxRecordsPerRequest    = 10_000
 )
 
 // unset stands for "the default" in counts of partitions and replicas (KIP-464).
@@ -28,22 +22,20 @@ func (t *turn) createTopics(r *kmsg.CreateTopicsRequest) Result {
 	c := &topicCreator{turn: t, names: newNames(t.Image),
 		results: map[string]kmsg.CreateTopicsResponseTopic{}}
 	single, twice := splitRepeats(r.Topics)
-	excessive := c.excessive(single)
+	err := cmp.Or(checkSize(c.countPartitions(single)), checkSize(len(single)))
 	for _, topic := range single {
-		if excessive {
+		if err != nil {
 			break
 		}
-		if err := c.create(topic); err != nil {
-			c.fail(topic.Topic, err)
+		if refused := c.create(topic); refused != nil {
+			c.fail(topic.Topic, refused)
 		}
-		excessive = len(c.records) > maxRecordsPerRequest
+		err = checkSize(len(c.records))
 	}
-	if excessive {
+	if err != nil {
 		c.records = nil
 		for _, topic := range single {
-			c.fail(topic.Topic, kafka.Errorf(kafka.PolicyViolation,
-				"the request asks for more than %d partitions and configs",
-				maxPartitionsPerRequest))
+			c.fail(topic.Topic, err)
 		}
 	}
 	for _, topic := range single {
@@ -95,20 +87,20 @@ func failedTopic(name string, err error) kmsg.CreateTopicsResponseTopic {
 	return out
 }
 
-// excessive says whether all topics together would have too many partitions.
-func (c *topicCreator) excessive(topics []kmsg.CreateTopicsRequestTopic) bool {
-	total := int64(0)
+// countPartitions counts the partitions that are asked for; where counts are wrong they do not matter.
+func (c *topicCreator) countPartitions(topics []kmsg.CreateTopicsRequestTopic) int {
+	total := 0
 	for _, t := range topics {
 		switch {
 		case len(t.ReplicaAssignment) > 0:
-			total += int64(len(t.ReplicaAssignment))
+			total += len(t.ReplicaAssignment)
 		case t.NumPartitions == unset:
-			total += int64(c.Settings.DefaultPartitions)
+			total += int(c.Settings.DefaultPartitions)
 		case t.NumPartitions > 0:
-			total += int64(t.NumPartitions)
+			total += int(t.NumPartitions)
 		}
 	}
-	return total > maxPartitionsPerRequest
+	return total
 }
 
 // create judges one topic and adds its records and its result.

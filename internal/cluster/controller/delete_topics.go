@@ -30,6 +30,12 @@ func (t *turn) deleteTopics(r *kmsg.DeleteTopicsRequest) Result {
 		}
 		return Result{Reply: d.reply}
 	}
+	if err := checkSize(len(wanted)); err != nil {
+		for _, w := range wanted {
+			d.answer(w.Topic, w.TopicID, err)
+		}
+		return Result{Reply: d.reply}
+	}
 	d.run(d.wellFormed(wanted))
 	return Result{Records: d.records, Atomic: true, Reply: d.reply}
 }

@@ -6,6 +6,19 @@ import (
 	"moldau/internal/kafka"
 )
 
+// maxRecordsPerRequest bounds what one request may write, so that it fits into one batch, and how many things it
+// may name, so that it cannot hold the controller up for long.
+const maxRecordsPerRequest = 10_000
+
+// checkSize refuses a request that names or would write too much.
+func checkSize(n int) error {
+	if n <= maxRecordsPerRequest {
+		return nil
+	}
+	return kafka.Errorf(kafka.PolicyViolation, "the request is too large: it may write %d records, one for each topic, "+
+		"partition and config", maxRecordsPerRequest)
+}
+
 // messageOf gives the message of an error for a response, nil for an error without one and for none.
 func messageOf(err error) *string {
 	if err == nil {
