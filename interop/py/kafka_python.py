@@ -71,12 +71,12 @@ def _():
     p.close()
 
 
-@check("produce acks 0")
+# Not acks=0: kafka-python 2.3.3 closes its connection without sending such a batch, with any broker.
+@check("empty and null values")
 def _():
-    p = KafkaProducer(bootstrap_servers=ADDRESS, acks=0, enable_idempotence=False)
-    p.send(TOPIC, b"", partition=1)
-    p.send(TOPIC, None, key=b"gone", partition=1)
-    p.flush()
+    p = KafkaProducer(bootstrap_servers=ADDRESS)
+    p.send(TOPIC, b"", partition=1).get(10)
+    p.send(TOPIC, None, key=b"gone", partition=1).get(10)
     p.close()
 
 
