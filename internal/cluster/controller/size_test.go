@@ -13,7 +13,7 @@ import (
 // TestTooLarge sends requests that name more than one request may write: each entry is refused, nothing is written, and
 // the controller is not held up.
 func TestTooLarge(t *testing.T) {
-	const many = 300_000
+	const many = 30_000
 	create, del := latest(kmsg.NewPtrCreateTopicsRequest()), latest(kmsg.NewPtrDeleteTopicsRequest())
 	grow, alter := latest(kmsg.NewPtrCreatePartitionsRequest()), latest(kmsg.NewPtrIncrementalAlterConfigsRequest())
 	replace := latest(kmsg.NewPtrAlterConfigsRequest())
