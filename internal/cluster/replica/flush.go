@@ -3,6 +3,7 @@ package replica
 import (
 	"time"
 
+	"moldau/internal/kafka"
 	"moldau/internal/storage/log"
 )
 
@@ -60,16 +61,26 @@ func (p *Partition) PrepareClose(now time.Time) error {
 	return p.log.PrepareClose(now)
 }
 
-// Close closes the log's files. The partition serves nothing any more.
-func (p *Partition) Close(now time.Time) {
+// Close closes the log's files; whoever still waits is told NotLeaderOrFollower, and nothing is served any more. clean
+// says that all of the log was on the disk by then: PrepareClose and a flush went before and nothing came after them.
+func (p *Partition) Close(now time.Time) (clean bool, e Effects) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	e = Effects{p: p}
 	if p.log == nil || p.role == Gone {
-		return
+		return p.log != nil, e
+	}
+	if p.role != Offline {
+		owed := p.log.Dirty()
+		clean = owed.Empty()
+		owed.Drop()
 	}
 	p.role = Gone
-	p.publish()
+	e.fail(&p.byDisk, kafka.NotLeaderOrFollower)
+	e.fail(&p.byReplicas, kafka.NotLeaderOrFollower)
+	e.moved |= p.publish() | movedRole
 	_ = p.log.Close(false, now) // closes files only: what mattered was synced
+	return clean, e
 }
 
 // CloseIdle closes files that were not used since the last call. It reports whether a flush must come first.

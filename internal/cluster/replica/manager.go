@@ -38,6 +38,7 @@ type Manager struct {
 	byName map[kafka.TopicPartition]*Partition
 	byID   map[partitionID]*Partition
 	found  map[kafka.TopicPartition]*log.Log // opened at start and not claimed by the image yet
+	broken map[kafka.TopicPartition]bool     // has a directory that could not be opened
 	failed map[*log.Dir]bool
 	counts map[*log.Dir]int
 	image  *metadata.Image
@@ -51,16 +52,39 @@ type partitionID struct {
 // NewManager makes a Manager without partitions.
 func NewManager(o ManagerOptions) *Manager {
 	return &Manager{o: o, byName: make(map[kafka.TopicPartition]*Partition), byID: make(map[partitionID]*Partition),
-		found: make(map[kafka.TopicPartition]*log.Log), failed: make(map[*log.Dir]bool), counts: make(map[*log.Dir]int),
+		found: make(map[kafka.TopicPartition]*log.Log), broken: make(map[kafka.TopicPartition]bool), failed: make(map[*log.Dir]bool), counts: make(map[*log.Dir]int),
 		image: metadata.New()}
 }
 
-// Adopt hands over a log that was opened at start. It serves nothing until the image claims it.
-func (m *Manager) Adopt(l *log.Log) {
+// Adopt hands over a log that was opened at start. It serves nothing until the image claims it. A partition that lies in
+// two directories is an error: which of them is the true one cannot be told, so neither is used.
+func (m *Manager) Adopt(l *log.Log) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.found[l.TopicPartition()] = l
+	tp := l.TopicPartition()
 	m.counts[l.Dir()]++
+	if other := m.found[tp]; other != nil {
+		m.broken[tp] = true
+		return kafka.Errorf(kafka.KafkaStorageError, "%s lies in both %s and %s", tp, other.Path(), l.Path())
+	}
+	m.found[tp] = l
+	return nil
+}
+
+// Broken tells of a partition whose directory could not be opened. It is offline and never made anew, in no directory: an
+// empty replica must never win an election.
+func (m *Manager) Broken(tp kafka.TopicPartition) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.broken[tp] = true
+}
+
+// Intact says that every log of a directory could be opened. One that could not must be recovered again by the next
+// start, so the directory must not be marked as closed in order.
+func (m *Manager) Intact(d *log.Dir) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return !m.failed[d] && len(m.broken) == 0
 }
 
 // Get finds a partition by name; UnknownTopicOrPartition when this node has no replica of it.
@@ -201,32 +225,9 @@ func eligible(image *metadata.Image) func(kafka.NodeID) (kafka.BrokerEpoch, bool
 func (m *Manager) open(now time.Time, image *metadata.Image, t *metadata.Topic, tp kafka.TopicPartition,
 	s *metadata.Partition, out *Applied) (*Partition, error) {
 	c := m.o.Config(image, t.Name)
-	m.mu.Lock()
-	l := m.found[tp]
-	delete(m.found, tp)
-	m.mu.Unlock()
-	if l != nil && !l.TopicID().IsZero() && l.TopicID() != t.ID {
-		if err := l.Dir().SetStray(l, m.o.NewUUID()); err != nil {
-			return nil, err
-		}
-		l = nil
-	}
-	if l == nil {
-		dir, err := m.place(s.Directory(m.o.Self))
-		if err != nil {
-			return m.add(newPartition(m.o.Self, tp, t.ID, nil, 0, &m.o.Limits)), err
-		}
-		if l, err = dir.Create(tp, c, log.CreateOptions{TopicID: t.ID}, now); err != nil {
-			return m.add(newPartition(m.o.Self, tp, t.ID, nil, 0, &m.o.Limits)), err
-		}
-		m.mu.Lock()
-		m.counts[dir]++
-		m.mu.Unlock()
-		out.Created++
-	} else if l.SetConfig(c); l.TopicID().IsZero() {
-		if err := l.SetTopicID(t.ID); err != nil {
-			return nil, err
-		}
+	l, err := m.claim(now, t.ID, tp, c, s.Directory(m.o.Self), out)
+	if err != nil {
+		return m.add(newPartition(m.o.Self, tp, t.ID, nil, 0, &m.o.Limits), nil), err
 	}
 	hw, ok := l.Dir().HighWatermark(tp)
 	if !ok {
@@ -236,14 +237,57 @@ func (m *Manager) open(now time.Time, image *metadata.Image, t *metadata.Topic, 
 	if m.o.Rotten != nil {
 		p.reads.rotten = func(from kafka.Offset) { m.o.Rotten(tp, from) }
 	}
-	return m.add(p), nil
+	return m.add(p, l.Dir()), nil
 }
 
-func (m *Manager) add(p *Partition) *Partition {
+// claim gives the log of a replica: the one found at start, or a new one.
+func (m *Manager) claim(now time.Time, id kafka.UUID, tp kafka.TopicPartition, c *log.Config, recorded kafka.UUID,
+	out *Applied) (*log.Log, error) {
+	m.mu.Lock()
+	l, broken := m.found[tp], m.broken[tp]
+	if !broken {
+		delete(m.found, tp)
+	}
+	m.mu.Unlock()
+	if broken {
+		return nil, kafka.Errorf(kafka.KafkaStorageError, "the directory of %s could not be opened", tp)
+	}
+	if l != nil && !l.TopicID().IsZero() && l.TopicID() != id {
+		if err := l.Dir().SetStray(l, m.o.NewUUID()); err != nil {
+			return nil, err
+		}
+		l = nil
+	}
+	if l != nil {
+		l.SetConfig(c)
+		if !l.TopicID().IsZero() {
+			return l, nil
+		}
+		return l, l.SetTopicID(id)
+	}
+	dir, err := m.place(recorded)
+	if err != nil {
+		return nil, err
+	}
+	if l, err = dir.Create(tp, c, log.CreateOptions{TopicID: id}, now); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	m.counts[dir]++
+	m.mu.Unlock()
+	out.Created++
+	return l, nil
+}
+
+// add makes p findable. Its directory may have failed since it was chosen, too early for DirFailed to see p.
+func (m *Manager) add(p *Partition, dir *log.Dir) *Partition {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.byName[p.tp] = p
 	m.byID[partitionID{p.topicID, p.tp.Partition}] = p
+	if m.failed[dir] {
+		p.Fail() // nobody waits for it or watches it yet
+	}
 	return p
 }
 
@@ -298,6 +342,9 @@ func (m *Manager) remove(now time.Time, tp kafka.TopicPartition, id kafka.UUID, 
 	m.mu.Unlock()
 	if err := p.delete(now, m.o.NewUUID()); err != nil {
 		out.Failed = append(out.Failed, Failure{tp, err})
+		e = Effects{p: p}
+		p.judge(err, &e)
+		e.Run(host)
 		return
 	}
 	out.Deleted++
@@ -344,6 +391,9 @@ func (m *Manager) putStraysAside(out *Applied) {
 	found := m.found
 	m.found = make(map[kafka.TopicPartition]*log.Log)
 	m.mu.Unlock()
+	for tp := range m.broken {
+		delete(found, tp) // stays where it is, for the next start
+	}
 	for _, tp := range slices.SortedFunc(maps.Keys(found), func(a, b kafka.TopicPartition) int {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 	}) {

@@ -152,6 +152,7 @@ func (p *Partition) Retain(now time.Time) (log.Retained, Effects, error) {
 	done, err := p.log.Retain(p.highWatermark, now)
 	if err != nil {
 		p.judge(err, &e)
+		e.moved |= p.publish() // part of it may be done
 		return done, e, err
 	}
 	p.settle(now, &e)
