@@ -37,8 +37,20 @@ func (n *Node) closeLogs() []error {
 			}
 		}
 		for _, p := range parts {
-			p.Close(n.o.Now())
+			clean, e := p.Close(n.o.Now())
+			e.Run(n)
+			if !clean && len(errs) == 0 {
+				errs = append(errs, errors.New(p.TopicPartition().String()+" was written to while closing"))
+			}
 		}
 	}
 	return errs
+}
+
+// closeFiles closes what is still open, as it is.
+func (n *Node) closeFiles() {
+	for _, p := range n.manager.All() {
+		_, e := p.Close(n.o.Now())
+		e.Run(n)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"moldau/internal/cluster/controller"
@@ -30,7 +31,10 @@ type control struct {
 	// brokerLives says whether this node's own broker runs.
 	brokerLives func() bool
 
+	kraftVersion atomic.Int32
+
 	mu      sync.Mutex
+	over    bool // nothing is taken any more; written by the loop, which reads it without the lock
 	inbox   []func()
 	wake    chan struct{}
 	stopped chan struct{}
@@ -56,10 +60,11 @@ type proposal struct {
 	diff  *metadata.Diff
 }
 
-// pendingReply leaves once what it depends on is committed.
+// pendingReply leaves once what it depends on is committed, from the publisher's goroutine, or from the loop when the
+// term ended before that.
 type pendingReply struct {
 	after kafka.Offset
-	send  func()
+	send  func(committed bool)
 }
 
 // published is a committed image on its way to the node's partitions, with the replies that may leave once they have
@@ -80,10 +85,8 @@ func newControl(pump *quorum.Pump, settings *controller.Settings, o Options, n *
 func (c *control) post(f func(), limited bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	select {
-	case <-c.stopped:
+	if c.over {
 		return false
-	default:
 	}
 	if limited && len(c.inbox) >= maxControlQueue {
 		return false
@@ -106,20 +109,30 @@ func (c *control) Submit(r controller.Request) *promise.Promise[api.ControlReply
 }
 
 // CaughtUp is set once this node's partitions have seen everything that was committed before the call, by a controller in
-// office.
+// office, or when the loop ends.
 func (c *control) CaughtUp() *promise.Promise[struct{}] {
 	out := &promise.Promise[struct{}]{}
-	c.post(func() { c.whenInOffice(func() { c.park(func() { out.Set(struct{}{}) }) }) }, false)
+	if !c.post(func() { c.catchUp(out) }, false) {
+		out.Set(struct{}{})
+	}
 	return out
 }
 
-// whenInOffice runs f now, or with the next term.
-func (c *control) whenInOffice(f func()) {
-	if c.epoch == kafka.NoEpoch {
-		c.waiting = append(c.waiting, f)
-		return
+func (c *control) catchUp(out *promise.Promise[struct{}]) {
+	switch {
+	case c.epoch != kafka.NoEpoch:
+		c.park(func(committed bool) {
+			if committed {
+				out.Set(struct{}{})
+				return
+			}
+			c.catchUp(out) // with the next term
+		})
+	case c.stopping:
+		out.Set(struct{}{})
+	default:
+		c.waiting = append(c.waiting, func() { c.catchUp(out) })
 	}
-	f()
 }
 
 // Describe describes the quorum.
@@ -138,7 +151,7 @@ func (c *control) Describe() *promise.Promise[api.QuorumReply] {
 // run is the loop. It ends after stop, or when the pump cannot go on.
 func (c *control) run() {
 	defer close(c.stopped)
-	defer c.workers.Wait()
+	defer c.end()
 	c.pump.Start(c.now())
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -193,6 +206,7 @@ func (c *control) settle() {
 	c.checkOffice()
 	c.startWork()
 	c.maySnapshot()
+	c.kraftVersion.Store(int32(c.pump.State().KRaftVersion))
 }
 
 func (c *control) startWork() {
@@ -203,7 +217,7 @@ func (c *control) startWork() {
 		}
 		c.workers.Go(func() {
 			err := w.Run()
-			c.post(func() { c.pump.Completed(c.now(), w, err) }, false)
+			c.postWork(func() { c.pump.Completed(c.now(), w, err) })
 		})
 	}
 }
@@ -223,7 +237,8 @@ func (c *control) deliver() {
 	end := c.pump.Delivered().Offset
 	var ready []func()
 	for len(c.replies) > 0 && c.replies[0].after < end {
-		ready = append(ready, c.replies[0].send)
+		send := c.replies[0].send
+		ready = append(ready, func() { send(true) })
 		c.replies = c.replies[1:]
 	}
 	if _, open := c.committed.Transaction(); open {
@@ -330,18 +345,42 @@ func (c *control) leaveOffice() {
 	replies := c.replies
 	c.replies = nil
 	for _, r := range replies {
-		r.send()
+		r.send(false)
 	}
 }
 
+// failAll sends everybody away, now and from now on.
 func (c *control) failAll() {
+	c.stopping = true
 	c.leaveOffice()
 	waiting := c.waiting
 	c.waiting = nil
-	c.stopping = true
 	for _, f := range waiting {
 		f()
 	}
+}
+
+// end waits for the work that runs beside the loop and answers whoever came too late.
+func (c *control) end() {
+	c.workers.Wait()
+	c.mu.Lock()
+	c.over = true
+	left := c.inbox
+	c.inbox = nil
+	c.mu.Unlock()
+	c.failAll()
+	for _, f := range left {
+		f()
+	}
+}
+
+// postWork hands over what the loop does with finished work, unless it has ended.
+func (c *control) postWork(f func()) {
+	c.post(func() {
+		if !c.over {
+			f()
+		}
+	}, false)
 }
 
 func (c *control) state() controller.State {
@@ -374,12 +413,11 @@ func (c *control) tick() {
 
 // propose appends a decision's records and parks its reply.
 func (c *control) propose(r controller.Result, out *promise.Promise[api.ControlReply]) {
-	epoch := c.epoch
-	reply := func() {
+	reply := func(committed bool) {
 		if out == nil {
 			return
 		}
-		if c.epoch != epoch {
+		if !committed {
 			out.Set(api.ControlReply{Err: kafka.NotController})
 			return
 		}
@@ -413,7 +451,7 @@ func (c *control) refuse(out *promise.Promise[api.ControlReply], err error) {
 }
 
 // park holds a reply until everything that is appended now is committed.
-func (c *control) park(send func()) {
+func (c *control) park(send func(committed bool)) {
 	c.replies = append(c.replies, pendingReply{after: c.pump.NextOffset() - 1, send: send})
 }
 
@@ -433,7 +471,7 @@ func (c *control) maySnapshot() {
 		if err := writeSnapshot(w, image); err != nil {
 			c.log.Warn("no metadata snapshot", "error", err)
 		}
-		c.post(func() { c.pump.SnapshotWritten(w) }, false)
+		c.postWork(func() { c.pump.SnapshotWritten(w) })
 	})
 }
 
@@ -449,9 +487,9 @@ func writeSnapshot(w *quorum.SnapshotWriter, image *metadata.Image) error {
 
 // stop ends the loop in good order: what was decided is committed first.
 func (c *control) stop() {
-	c.post(func() {
+	c.postWork(func() {
 		c.stopping = true
 		c.pump.Shutdown(c.now())
-	}, false)
+	})
 	<-c.stopped
 }

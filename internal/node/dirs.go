@@ -45,7 +45,7 @@ func openDirs(fsys vfs.FS, n config.Node, features []metadata.FeatureLevel, rese
 	for _, p := range n.LogDirs {
 		d, err := openDir(fsys, p, log.MetaProperties{ClusterID: meta.ClusterID, NodeID: n.ID})
 		if err != nil && (p == n.MetadataDir || errors.Is(err, vfs.ErrLocked)) {
-			out.close(false, log.NoBrokerEpoch)
+			out.close(now, unclean, log.NoBrokerEpoch)
 			return nil, fmt.Errorf("log directory %s: %w", p, err)
 		}
 		out.all = append(out.all, api.LogDir{Path: p, Dir: d, Err: err})
@@ -61,7 +61,7 @@ func openDirs(fsys vfs.FS, n config.Node, features []metadata.FeatureLevel, rese
 	if out.metadata == nil {
 		d, err := openDir(fsys, n.MetadataDir, log.MetaProperties{ClusterID: meta.ClusterID, NodeID: n.ID})
 		if err != nil {
-			out.close(false, log.NoBrokerEpoch)
+			out.close(now, unclean, log.NoBrokerEpoch)
 			return nil, fmt.Errorf("metadata directory %s: %w", n.MetadataDir, err)
 		}
 		out.metadata = d
@@ -164,7 +164,7 @@ func controllerEndpoints(n config.Node) []quorum.Endpoint {
 
 // loadLogs opens every partition of the directories, a few at a time: after an orderly stop that reads names only,
 // otherwise it recovers. Each log is handed to adopt, from several goroutines.
-func (n *Node) loadLogs(adopt func(*log.Log), stop func() bool) error {
+func (n *Node) loadLogs(adopt func(*log.Log) error, stop func() bool) error {
 	type job struct {
 		dir  *log.Dir
 		part log.PartitionDir
@@ -173,19 +173,21 @@ func (n *Node) loadLogs(adopt func(*log.Log), stop func() bool) error {
 	var workers sync.WaitGroup
 	var mu sync.Mutex
 	var failures []error
+	failed := func(err error) {
+		mu.Lock()
+		failures = append(failures, err)
+		mu.Unlock()
+	}
 	threads := n.config.Int("num.recovery.threads.per.data.dir") * len(n.dirs.online)
 	for range max(1, threads) {
 		workers.Go(func() {
 			for j := range jobs {
 				l, err := n.loadLog(j.dir, j.part, stop)
-				if err != nil {
-					mu.Lock()
-					failures = append(failures, err)
-					mu.Unlock()
-					continue
+				if err == nil {
+					err = adopt(l)
 				}
-				if l != nil {
-					adopt(l)
+				if err != nil {
+					failed(err)
 				}
 			}
 		})
@@ -193,7 +195,8 @@ func (n *Node) loadLogs(adopt func(*log.Log), stop func() bool) error {
 	for _, d := range n.dirs.online {
 		parts, err := d.Partitions()
 		if err != nil {
-			failures = append(failures, err)
+			n.DirFailed(d, err)
+			failed(err)
 			continue
 		}
 		for _, p := range parts {
@@ -218,6 +221,8 @@ func (n *Node) loadLog(d *log.Dir, p log.PartitionDir, stop func() bool) (*log.L
 		done, err := x.Step()
 		if err != nil {
 			n.log.Error("a partition cannot be opened", "partition", p.Name, "error", err)
+			n.manager.Broken(p.Partition)
+			n.judge(d, err)
 			return nil, err
 		}
 		if !done {
@@ -237,7 +242,10 @@ func (n *Node) loadLog(d *log.Dir, p log.PartitionDir, stop func() bool) (*log.L
 	return nil, errStopped
 }
 
-func (d *dirs) close(clean bool, epoch kafka.BrokerEpoch) error {
+func unclean(*log.Dir) bool { return false }
+
+// close closes the directories, with the logs that are still open. Those that clean names are marked as closed in order.
+func (d *dirs) close(now time.Time, clean func(*log.Dir) bool, epoch kafka.BrokerEpoch) error {
 	var errs []error
 	closed := map[*log.Dir]bool{}
 	for _, x := range append([]*log.Dir{d.metadata}, d.online...) {
@@ -245,7 +253,11 @@ func (d *dirs) close(clean bool, epoch kafka.BrokerEpoch) error {
 			continue
 		}
 		closed[x] = true
-		errs = append(errs, x.Close(clean, epoch))
+		orderly := clean(x)
+		for _, l := range x.Logs() {
+			errs = append(errs, l.Close(false, now))
+		}
+		errs = append(errs, x.Close(orderly, epoch))
 	}
 	return errors.Join(errs...)
 }

@@ -1,6 +1,9 @@
 package node
 
 import (
+	"errors"
+	"io/fs"
+	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -13,6 +16,7 @@ import (
 	"moldau/internal/edge/server"
 	"moldau/internal/promise"
 	"moldau/internal/storage/log"
+	"moldau/internal/storage/vfs"
 )
 
 // RequestFlush is what partitions call when something is to be synced.
@@ -42,16 +46,25 @@ func (n *Node) DirFailed(d *log.Dir, err error) {
 	}
 	n.log.Error("a log directory is offline", "dir", d.Path(), "error", err)
 	n.metrics.dirFailed(d)
-	n.marker.forget()
-	if n.lifecycle != nil {
-		n.lifecycle.tell()
+	if d == n.dirs.metadata {
+		n.fail(err)
 	}
+	n.marker.forget()
 	n.manager.DirFailed(d, n)
-	switch {
-	case d == n.dirs.metadata:
+	if l := n.told.Load(); l != nil {
+		l.tell()
+	}
+	if len(n.manager.OnlineDirs()) == 0 {
 		n.fail(err)
-	case len(n.manager.OnlineDirs()) == 0:
-		n.fail(err)
+	}
+}
+
+// judge takes a directory offline when err says that its disk failed. A full disk is none, nor is a file that another
+// goroutine has deleted.
+func (n *Node) judge(d *log.Dir, err error) {
+	if _, io := errors.AsType[*fs.PathError](err); io && !vfs.IsNoSpace(err) && !errors.Is(err, fs.ErrNotExist) &&
+		!errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) {
+		n.DirFailed(d, err)
 	}
 }
 
@@ -87,8 +100,8 @@ func (n *Node) tooManyProducers() bool {
 // imageChanged is told of every image that the partitions have caught up with.
 func (n *Node) imageChanged(image *metadata.Image) {
 	n.metrics.imageChanged(image)
-	if n.server != nil {
-		n.server.SetLimits(serverLimits(n.config, resolver(n.config, n.self, image)))
+	if s := n.limited.Load(); s != nil {
+		s.SetLimits(serverLimits(n.config, resolver(n.config, n.self, image)))
 	}
 }
 

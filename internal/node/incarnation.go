@@ -3,8 +3,8 @@ package node
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path"
 	"slices"
@@ -26,7 +26,7 @@ const incarnationFile = "moldau.incarnation"
 type incarnation struct {
 	fs   vfs.FS
 	dir  string
-	log  *slog.Logger
+	fail func(error) // ends the node: its word cannot be taken back
 	mu   sync.Mutex
 	gone bool
 }
@@ -88,21 +88,26 @@ func (m *incarnation) write(id kafka.UUID, dirs []kafka.UUID) error {
 	return log.AtomicWrite(m.fs, path.Join(m.dir, incarnationFile), append(raw, '\n'))
 }
 
-// forget takes the word back, durably. It is cheap to call again.
+// forget takes the word back, durably. It is cheap to call again. When it fails the metadata directory has failed, and
+// the node must end before it acknowledges anything that the mark would vouch for wrongly.
 func (m *incarnation) forget() {
+	if err := m.remove(); err != nil {
+		m.fail(fmt.Errorf("%s cannot be removed: %w", incarnationFile, err))
+	}
+}
+
+func (m *incarnation) remove() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.gone {
-		return
+		return nil
 	}
 	m.gone = true
 	err := m.fs.Remove(path.Join(m.dir, incarnationFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	if err = errors.Join(err, m.fs.SyncDir(m.dir)); err != nil {
-		m.log.Warn("the mark of a durable incarnation could not be removed", "error", err)
-	}
+	return errors.Join(err, m.fs.SyncDir(m.dir))
 }
 
 // previousEpoch is the broker epoch to claim when registering: that of the last run when it stopped in order, or when

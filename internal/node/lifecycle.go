@@ -38,6 +38,9 @@ type lifecycle struct {
 
 	mu      sync.Mutex
 	reports []replica.DirReport
+
+	beats   sync.Mutex // orders heartbeats: after the first that says so, all say that the broker leaves
+	leaving bool
 }
 
 // tell makes the next heartbeat leave at once.
@@ -199,15 +202,17 @@ func (l *lifecycle) run(ctx context.Context) {
 // tellAlive sends a heartbeat without waiting for the answer, which leaves only when everything before it is committed:
 // a slow disk of the controller must not make a live broker look dead.
 func (l *lifecycle) tellAlive() {
-	l.submit(controller.Request{Principal: kafka.Anonymous, Body: l.heartbeat(false, false)}).OnDone(
-		func(r api.ControlReply) {
-			if r.Err != nil {
-				return
-			}
-			if code := kafka.Code(r.Body.(*kmsg.BrokerHeartbeatResponse).ErrorCode); code != kafka.None {
-				l.log.Warn("the controller refuses this broker's heartbeat", "error", code.Name())
-			}
-		})
+	l.beats.Lock()
+	answer := l.submit(controller.Request{Principal: kafka.Anonymous, Body: l.heartbeat(false, l.leaving)})
+	l.beats.Unlock()
+	answer.OnDone(func(r api.ControlReply) {
+		if r.Err != nil {
+			return
+		}
+		if code := kafka.Code(r.Body.(*kmsg.BrokerHeartbeatResponse).ErrorCode); code != kafka.None {
+			l.log.Warn("the controller refuses this broker's heartbeat", "error", code.Name())
+		}
+	})
 }
 
 // maxAssignments is how many replicas one AssignReplicasToDirs request may carry (KIP-858).
@@ -255,8 +260,12 @@ func assignment(id kafka.NodeID, epoch kafka.BrokerEpoch, reports []replica.DirR
 	return r
 }
 
-// leave asks for a controlled shutdown and waits until the controller has moved everything away, or ctx ends.
+// leave asks for a controlled shutdown and waits until the controller has moved everything away, or ctx ends. From now on
+// every heartbeat says that the broker leaves: one that did not would ask to be unfenced and be given its roles again.
 func (l *lifecycle) leave(ctx context.Context) error {
+	l.beats.Lock()
+	l.leaving = true
+	l.beats.Unlock()
 	for {
 		r, err := l.beat(ctx, false, true)
 		if err != nil {

@@ -37,6 +37,8 @@ func (n *Node) bind() error {
 	if err != nil {
 		return err
 	}
+	n.limited.Store(n.server)
+	n.server.SetLimits(serverLimits(n.config, resolver(n.config, n.self, n.publisher.Image()))) // it may be newer by now
 	n.metrics.watchMemory(n.server.Budget(), budgetOptions(n.config))
 	if err := n.listen(); err != nil {
 		return err
@@ -185,6 +187,10 @@ func (n *Node) versionInfo() server.VersionInfo {
 					f.Finalized = append(f.Finalized, server.FinalizedFeature{Name: name, Level: level})
 				}
 			}
+			// kraft.version is the quorum's own and in no image.
+			if level := int16(n.control.kraftVersion.Load()); level > 0 {
+				f.Finalized = append(f.Finalized, server.FinalizedFeature{Name: metadata.KRaftVersionFeature, Level: level})
+			}
 			return f
 		},
 	}
@@ -269,6 +275,7 @@ func (n *Node) newLifecycle(ctx context.Context) error {
 		log: n.log, now: n.o.Now, changed: make(chan struct{}, 1)}
 	l.previous = previousEpoch(n.dirs, n.self.ID, last, n.publisher.Image())
 	n.lifecycle = l
+	n.told.Store(l)
 	return n.marker.write(l.instance, ids)
 }
 

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	crand "crypto/rand"
 	"encoding/binary"
@@ -10,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"moldau/internal/cluster/controller"
@@ -104,7 +106,12 @@ type Node struct {
 	failed   chan struct{} // closed with the first fatal failure
 	dirError map[*log.Dir]error
 	started  time.Time
-	ready    bool
+
+	// For goroutines that run before these are made.
+	limited atomic.Pointer[server.Server]
+	told    atomic.Pointer[lifecycle]
+
+	ready bool
 }
 
 // Start starts a node and returns when it serves: its partitions are recovered, it is registered and unfenced, and its
@@ -126,8 +133,8 @@ func Start(ctx context.Context, o Options) (_ *Node, err error) {
 		return nil, err
 	}
 	if err := n.loadLogs(n.manager.Adopt, n.isStopping); err != nil {
-		if errors.Is(err, errStopped) {
-			return nil, err
+		if n.isStopping() {
+			return nil, cmp.Or(n.Err(), err)
 		}
 		n.log.Error("some partitions are offline", "error", err)
 	}
@@ -152,7 +159,7 @@ func (n *Node) openStorage() error {
 	if err != nil {
 		return err
 	}
-	n.marker = &incarnation{fs: n.o.FS, dir: n.dirs.metadata.Path(), log: n.log}
+	n.marker = &incarnation{fs: n.o.FS, dir: n.dirs.metadata.Path(), fail: n.fail}
 	n.metrics = newMetrics(n.o.Metrics, n)
 	for _, d := range n.dirs.online {
 		f := newFlusher(d, n, n.o.Now, n.config.Int("moldau.flush.syncfs.min.files"), n.metrics.flushed(d))
@@ -419,18 +426,22 @@ func (n *Node) closeStorage(clean bool) error {
 		return nil
 	}
 	var errs []error
-	if clean && n.manager != nil {
+	if clean {
 		errs = append(errs, n.closeLogs()...)
+	}
+	if n.manager != nil {
+		n.closeFiles()
 	}
 	if n.metaLog != nil {
 		errs = append(errs, n.metaLog.Close(clean, n.o.Now()))
 	}
-	clean = clean && errors.Join(errs...) == nil
+	clean = clean && errors.Join(errs...) == nil && n.Err() == nil
 	epoch := log.NoBrokerEpoch
 	if n.lifecycle != nil {
 		epoch = n.lifecycle.epoch
 	}
-	if err := n.dirs.close(clean, epoch); err != nil {
+	intact := func(d *log.Dir) bool { return clean && n.manager.Intact(d) }
+	if err := n.dirs.close(n.o.Now(), intact, epoch); err != nil {
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {

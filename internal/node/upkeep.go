@@ -100,11 +100,13 @@ func (u *upkeep) deletePending() {
 		}
 		if _, err := l.DeletePending(now); err != nil {
 			u.n.log.Error("segments could not be deleted", "partition", p.TopicPartition().String(), "error", err)
+			u.n.judge(l.Dir(), err)
 		}
 	})
 	for _, d := range u.n.manager.OnlineDirs() {
 		if _, err := d.DeletePending(now); err != nil {
 			u.n.log.Error("directories could not be deleted", "dir", d.Path(), "error", err)
+			u.n.judge(d, err)
 		}
 	}
 }
@@ -113,6 +115,7 @@ func (u *upkeep) checkpoint() {
 	for _, d := range u.n.manager.OnlineDirs() {
 		if err := d.Checkpoint(u.n.manager.HighWatermarks(d)); err != nil {
 			u.n.log.Error("checkpoints could not be written", "dir", d.Path(), "error", err)
+			u.n.judge(d, err)
 		}
 	}
 }
