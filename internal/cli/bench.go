@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,10 +89,9 @@ func withBench(ctx context.Context, s streams, f *benchFlags, run func(context.C
 	defer ses.Close()
 	b := &bench{streams: s, session: ses, flags: f, topic: f.topic, pool: randomText(f.recordSize + 1<<16)}
 	made, err := b.makeTopic(ctx)
-	if err != nil {
-		return err
+	if err == nil {
+		err = run(ctx, b)
 	}
-	err = run(ctx, b)
 	if made && !f.keep {
 		after, cancel := ses.bound(context.WithoutCancel(ctx))
 		defer cancel()
@@ -121,7 +121,28 @@ func (b *bench) makeTopic(parent context.Context) (bool, error) {
 	if t := resp.Topics[0]; t.ErrorCode != 0 && (t.ErrorCode != topicExists || b.flags.topic == "") {
 		return false, b.about("topic "+b.topic, answered(t.ErrorCode, t.ErrorMessage))
 	}
-	return resp.Topics[0].ErrorCode == 0, nil
+	return resp.Topics[0].ErrorCode == 0, b.awaitLeaders(ctx)
+}
+
+// awaitLeaders waits until the broker that is asked knows a leader of every partition: brokers learn of a new topic one
+// after the other.
+func (b *bench) awaitLeaders(ctx context.Context) error {
+	const wait = 50 * time.Millisecond
+	for {
+		topics, err := b.admin.ListTopics(ctx, b.topic)
+		if err != nil {
+			return b.about("topic "+b.topic, err)
+		}
+		t := topics[b.topic]
+		if t.Err == nil && rowOf(t).WithoutLeader == 0 {
+			return nil
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return b.about("topic "+b.topic, cmp.Or(t.Err, ctx.Err()))
+		}
+	}
 }
 
 // producer makes the client that writes.
