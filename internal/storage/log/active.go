@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"moldau/internal/kafka"
+	"moldau/internal/storage/record"
 )
 
 const (
@@ -64,13 +65,10 @@ func (a *active) load(l *Log, v *View) error {
 	if size != a.size {
 		return fmt.Errorf("%s has %d bytes, expected %d", a.seg.path(dataSuffix), size, a.size)
 	}
-	a.index = v.tail.index
 	b := l.dir.block()
 	defer l.dir.putBlock(b)
-	if !a.index.loaded {
-		if err := a.loadIndex(b); err != nil {
-			return err
-		}
+	if a.index, err = v.lastIndex(b); err != nil {
+		return err
 	}
 	indexed, err := a.lastIndexed(b)
 	if err != nil {
@@ -100,18 +98,32 @@ func (a *active) lastIndexed(b *block) (int64, error) {
 	return int64(decodeOffsetEntry(b[:]).pos), nil
 }
 
-// loadIndex reads the sizes of the index files, and the segment's largest timestamp from the last time index entry.
-func (a *active) loadIndex(b *block) error {
-	counts, err := a.seg.indexCounts(b)
-	if err != nil {
-		return err
+// lastIndex gives the state of the last segment's index, from the files if it is not known. A time index that the log
+// does not confirm is abandoned: its entries count as none, and new ones overwrite them.
+func (v *View) lastIndex(b *block) (tailIndex, error) {
+	x := v.tail.index
+	if x.loaded {
+		return x, nil
 	}
-	e, ok, err := a.seg.lastTimeEntry(counts, b)
-	if err != nil {
-		return err
+	i := len(v.segments) - 1
+	var err error
+	x = noIndex()
+	if x.inFile, err = v.last().indexCounts(b); err != nil {
+		return x, err
 	}
-	a.index = tailIndex{inFile: counts, newest: e, newestKnown: ok, indexed: e.timestamp, indexedKnown: ok, loaded: true}
-	return nil
+	if x.newest, err = v.newestOf(i, b); err != nil {
+		return x, err
+	}
+	e, ok, err := v.last().lastTimeEntry(x.inFile, b)
+	if err != nil || !ok {
+		return x, err
+	}
+	x.made, x.indexed = true, e.timestamp
+	if e != x.newest {
+		x.inFile.times, x.indexed = 0, record.NoTimestamp
+		v.last().setIndexCounts(x.inFile)
+	}
+	return x, nil
 }
 
 // scanTail walks the batches after the last indexed one: it learns their ends and timestamps and proves that the log
@@ -176,11 +188,9 @@ func (a *active) pushEnd(offset kafka.Offset, pos int64) {
 
 // noteTimestamp remembers the largest timestamp of the segment and the first batch that holds it.
 func (a *active) noteTimestamp(timestamp int64, last kafka.Offset) {
-	if timestamp < 0 || (a.index.newestKnown && timestamp <= a.index.newest.timestamp) {
-		return
+	if timestamp > a.index.newest.timestamp {
+		a.index.newest = timeEntry{timestamp: timestamp, last: uint32(last - a.seg.base)}
 	}
-	a.index.newest = timeEntry{timestamp: timestamp, last: uint32(last - a.seg.base)}
-	a.index.newestKnown = true
 }
 
 // noteBatch accounts for one batch that was written at pos: the batch's own index test comes before its bytes count.
@@ -201,11 +211,10 @@ func (a *active) noteBatch(x header, pos int64, c *Config) {
 // addTimeEntry indexes the largest timestamp unless the newest entry says it already.
 func (a *active) addTimeEntry() {
 	x := &a.index
-	if !x.newestKnown || (x.indexedKnown && x.newest.timestamp <= x.indexed) {
-		return
+	if x.newest.timestamp > x.indexed {
+		x.times = append(x.times, x.newest)
+		x.indexed = x.newest.timestamp
 	}
-	x.times = append(x.times, x.newest)
-	x.indexed, x.indexedKnown = x.newest.timestamp, true
 }
 
 // indexFull says whether an index has no room for another pair of entries. One place of the time index is kept for the

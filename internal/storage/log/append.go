@@ -233,7 +233,7 @@ func (l *Log) updateProducers(a *active, b []byte) error {
 		if x.magic == record.Magic {
 			ended, ok := l.producers.Update(record.Batch(b[pos : pos+int(x.size)]))
 			if ok && ended.Aborted {
-				if err := a.seg.addAborted(ended.Entry()); err != nil {
+				if err := l.addAborted(a.seg, ended.Entry()); err != nil {
 					return err
 				}
 			}

@@ -59,8 +59,7 @@ func (l *Log) begin(topic kafka.UUID) error {
 	s.closeFiles()
 	l.unsynced.names++
 	v := &View{log: l, segments: []*segment{s}}
-	v.tail.index.loaded = true
-	v.tail.index.inFile.known = true
+	v.tail.index = noIndex()
 	l.view.Store(v)
 	return nil
 }
@@ -171,7 +170,7 @@ func (l *Log) PrepareClose(now time.Time) error {
 func (l *Log) closeIndexes(now time.Time) error {
 	v := l.View()
 	x := v.tail.index
-	complete := !x.newestKnown || (x.indexedKnown && x.indexed >= x.newest.timestamp)
+	complete := x.indexed >= x.newest.timestamp
 	if l.active == nil && (!x.loaded || (complete && (x.made || v.tail.size == 0))) {
 		return nil
 	}

@@ -26,6 +26,7 @@ type Loader struct {
 	files         listing
 	recovery      kafka.Offset
 	recoveryKnown bool
+	relearn       bool         // the epoch file is damaged
 	cleaned       kafka.Offset // compaction has not touched what lies from here on
 	start         kafka.Offset
 	highWatermark kafka.Offset
@@ -134,7 +135,7 @@ func (x *Loader) list() error {
 	if err := x.readSmallFiles(); err != nil {
 		return err
 	}
-	if !x.dir.clean || x.part.State != Live {
+	if x.relearn || !x.dir.clean || x.part.State != Live {
 		x.next = x.syncFiles
 		return nil
 	}
@@ -218,7 +219,11 @@ func (x *Loader) readSmallFiles() error {
 		}
 	}
 	if x.files.epochs {
-		if x.epochs, err = ReadEpochs(x.dir.fs, l.Path()); err != nil {
+		x.epochs, err = ReadEpochs(x.dir.fs, l.Path())
+		if _, damaged := errors.AsType[*FormatError](err); damaged {
+			x.relearn, err = true, nil // every batch says its epoch, and the next flush replaces the file
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -261,11 +266,10 @@ func (v *View) lastOffset() (kafka.Offset, error) {
 	defer data.release()
 	b := v.log.dir.block()
 	defer v.log.dir.putBlock(b)
-	near, err := v.lookupOffset(i, v.segments[i].base+maxRelative, b)
+	h, err := v.scanFrom(i, v.segments[i].base+maxRelative, data, b)
 	if err != nil {
 		return 0, err
 	}
-	h := headers{file: data.file, pos: int64(near.pos), end: v.tail.size, block: b}
 	last := kafka.NoOffset
 	for h.pos < h.end {
 		x, err := h.next()

@@ -2,6 +2,7 @@ package log
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"sort"
 
@@ -156,36 +157,88 @@ func (v *View) lookupTime(i int, timestamp int64, b *block) (timeEntry, bool, er
 	return decodeTimeEntry(e), true, nil
 }
 
-// newestOf gives the largest timestamp of segment i and the last offset of the first batch that holds it; false when no
-// record has a timestamp. That of a closed segment is the last entry of its time index.
-func (v *View) newestOf(i int, b *block) (timeEntry, bool, error) {
-	if i == len(v.segments)-1 && v.tail.index.loaded {
-		return v.tail.index.newest, v.tail.index.newestKnown, nil
+// newestOf gives the largest timestamp of segment i and the last offset of the first batch that holds it; timestamp -1
+// when no record has one. That of a closed segment is the last entry of its time index, which is believed if the log
+// agrees, because retention deletes by it; it is remembered.
+func (v *View) newestOf(i int, b *block) (timeEntry, error) {
+	s, isLast := v.segments[i], i == len(v.segments)-1
+	if isLast && v.tail.index.loaded {
+		return v.tail.index.newest, nil
+	}
+	if known := s.newest.Load(); known != nil && !isLast {
+		return *known, nil
 	}
 	c, err := v.countsOf(i, b)
 	if err != nil {
-		return timeEntry{}, false, err
+		return timeEntry{}, err
 	}
-	return v.segments[i].lastTimeEntry(c, b)
-}
-
-// largestTimestamp gives the largest timestamp of segment i in ms, -1 when there is none. It is remembered, because
-// retention asks again and again.
-func (v *View) largestTimestamp(i int, b *block) (int64, error) {
-	s := v.segments[i]
-	isLast := i == len(v.segments)-1
-	if known := s.maxTimestamp.Load(); !isLast && known != unknownTimestamp {
-		return known, nil
-	}
-	e, ok, err := v.newestOf(i, b)
+	e, ok, err := s.lastTimeEntry(c, b)
 	if err != nil {
-		return 0, err
+		return e, err
+	}
+	if ok {
+		if ok, err = v.confirms(i, e); err != nil {
+			return e, err
+		}
 	}
 	if !ok {
-		e.timestamp = -1
+		if e, err = v.scanNewest(i, b); err != nil {
+			return e, err
+		}
 	}
 	if !isLast {
-		s.maxTimestamp.Store(e.timestamp)
+		s.newest.Store(&e)
 	}
-	return e.timestamp, nil
+	return e, nil
+}
+
+// confirms says whether the batch that a time index entry names is there and has that timestamp.
+func (v *View) confirms(i int, e timeEntry) (bool, error) {
+	s := v.segments[i]
+	data, err := s.acquire(dataFile)
+	if err != nil {
+		return false, err
+	}
+	defer data.release()
+	last := s.base + kafka.Offset(e.last)
+	pos, err := v.locate(i, last, data)
+	if err != nil {
+		return false, err
+	}
+	b := v.log.dir.block()
+	defer v.log.dir.putBlock(b)
+	h := headers{file: data.file, pos: pos, end: v.sizeOf(i), block: b}
+	x, err := h.next()
+	if errors.Is(err, io.EOF) || errors.Is(err, errBadBatch) {
+		err = nil
+	}
+	ok := err == nil && x.last == last && x.maxTimestamp == e.timestamp
+	if !ok {
+		v.log.dir.badIndexes.Add(1)
+	}
+	return ok, err
+}
+
+// scanNewest finds the largest timestamp of a segment without its time index.
+func (v *View) scanNewest(i int, b *block) (timeEntry, error) {
+	newest := timeEntry{timestamp: -1}
+	s := v.segments[i]
+	data, err := s.acquire(dataFile)
+	if err != nil {
+		return newest, err
+	}
+	defer data.release()
+	h := headers{file: data.file, end: v.sizeOf(i), block: b}
+	for {
+		x, err := h.next()
+		if errors.Is(err, io.EOF) || errors.Is(err, errBadBatch) {
+			return newest, nil
+		}
+		if err != nil {
+			return newest, err
+		}
+		if x.maxTimestamp > newest.timestamp {
+			newest = timeEntry{timestamp: x.maxTimestamp, last: uint32(x.last - s.base)}
+		}
+	}
 }

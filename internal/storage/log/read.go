@@ -21,11 +21,16 @@ func (v *View) Read(from, limit kafka.Offset, maxBytes int, atLeastOneBatch bool
 			return out, nil
 		}
 		newest := v.log.View()
-		if newest == v || !(errors.Is(err, errSegmentGone) || errors.Is(err, io.ErrUnexpectedEOF)) {
-			return out, readError(err)
+		if newest == v || !isChanged(err) {
+			return out, v.readError(err)
 		}
 		v = newest // what was read was cut or deleted meanwhile
 	}
+}
+
+// isChanged says that files are not as a view has them, as happens when it is not the newest one any more.
+func isChanged(err error) bool {
+	return errors.Is(err, errSegmentGone) || errors.Is(err, io.ErrUnexpectedEOF) || isGone(err)
 }
 
 func (v *View) read(from, limit kafka.Offset, maxBytes int, atLeastOneBatch bool) (Extents, error) {
@@ -50,9 +55,12 @@ func (v *View) read(from, limit kafka.Offset, maxBytes int, atLeastOneBatch bool
 	return out, nil
 }
 
-// readError gives the cause of a failed read the code that clients see.
-func readError(err error) error {
+// readError gives the cause of a failed read the code that clients see. In the middle of a cut, which only followers make,
+// the reader is sent to the leader.
+func (v *View) readError(err error) error {
 	switch {
+	case isChanged(err) && (v.log.cutting.Load() || v.log.View() != v):
+		return kafka.NotLeaderOrFollower
 	case errors.Is(err, kafka.OffsetOutOfRange):
 		return kafka.OffsetOutOfRange
 	case errors.Is(err, errBadBatch):
@@ -131,30 +139,43 @@ func (v *View) locate(i int, offset kafka.Offset, data *handle) (int64, error) {
 	}
 	b := v.log.dir.block()
 	defer v.log.dir.putBlock(b)
-	near, err := v.lookupOffset(i, offset, b)
+	h, err := v.scanFrom(i, offset, data, b)
 	if err != nil {
 		return 0, err
 	}
-	x, err := scanTo(headers{file: data.file, pos: int64(near.pos), end: v.sizeOf(i), block: b}, offset)
-	if errors.Is(err, errBadBatch) && near.pos > 0 {
-		// A damaged index points between batches. The log is the truth; only the search gets slower.
-		v.log.dir.badIndexes.Add(1)
-		x, err = scanTo(headers{file: data.file, end: v.sizeOf(i), block: b}, offset)
-	}
-	if errors.Is(err, io.EOF) {
-		return v.sizeOf(i), nil
-	}
-	return x.pos, err
-}
-
-// scanTo gives the first batch whose last offset is >= offset.
-func scanTo(h headers, offset kafka.Offset) (header, error) {
 	for {
 		x, err := h.next()
+		if errors.Is(err, io.EOF) {
+			return v.sizeOf(i), nil
+		}
 		if err != nil || x.last >= offset {
-			return x, err
+			return x.pos, err
 		}
 	}
+}
+
+// scanFrom begins a walk over the batches of segment i that meets the one with offset: at the batch that the index names,
+// if the index is right about it. A damaged index must not make readers skip records, and the log is the truth: then the
+// walk begins at the segment's start and only the search gets slower.
+func (v *View) scanFrom(i int, offset kafka.Offset, data *handle, b *block) (headers, error) {
+	near, err := v.lookupOffset(i, offset, b)
+	if err != nil {
+		return headers{}, err
+	}
+	h := headers{file: data.file, pos: int64(near.pos), end: v.sizeOf(i), block: b}
+	if near.pos == 0 {
+		return h, nil
+	}
+	x, err := h.next()
+	if err == nil && x.last == v.segments[i].base+kafka.Offset(near.last) {
+		h.pos = x.pos
+		return h, nil
+	}
+	if err != nil && !errors.Is(err, errBadBatch) && !errors.Is(err, io.EOF) {
+		return headers{}, err
+	}
+	v.log.dir.badIndexes.Add(1)
+	return headers{file: data.file, end: v.sizeOf(i), block: b}, nil
 }
 
 // locate gives the position of the batch that holds offset if that batch ended recently.

@@ -32,6 +32,7 @@ type pass int8
 const (
 	replay  pass = iota // headers only, for the producer state
 	reindex             // headers only, for the indexes
+	relearn             // headers only, for the epochs
 	verify              // everything, with CRC
 )
 
@@ -116,6 +117,9 @@ func (x *Loader) prepareRecovery() error {
 		}
 	}
 	for i := range first {
+		if x.relearn {
+			x.scan.tasks = append(x.scan.tasks, scanTask{i, relearn})
+		}
 		if !x.files.indexed(x.segments[i]) {
 			x.scan.tasks = append(x.scan.tasks, scanTask{i, reindex})
 		}
@@ -227,11 +231,9 @@ func (x *Loader) beginSegment(task scanTask) error {
 	if err != nil {
 		return err
 	}
-	x.scan.builder = &active{seg: s, data: data, firstTimestamp: unknownTimestamp}
-	x.scan.builder.index.loaded = true
-	x.scan.builder.index.inFile.known = true
+	x.scan.builder = &active{seg: s, data: data, firstTimestamp: unknownTimestamp, index: noIndex()}
 	x.scan.window.reset(data.file, s.size)
-	if task.pass == replay {
+	if task.pass == replay || task.pass == relearn {
 		return nil
 	}
 	s.setIndexCounts(indexCounts{known: true})
@@ -291,6 +293,8 @@ func (x *Loader) scanSome(task scanTask, budget int64) (read int64, done bool, e
 		read += min(y.size, blockSize)
 		if task.pass == reindex {
 			a.noteBatch(y, y.pos, x.log.Config())
+		} else if task.pass == relearn {
+			x.epochs = x.epochs.reconcile(y.epoch, y.base)
 		} else if y.base >= x.scan.from {
 			if err := x.log.replayBatch(a.data.file, y, h.bytes(y)); err != nil {
 				return read, false, err
@@ -350,7 +354,7 @@ func (x *Loader) take(h header) error {
 			return err
 		}
 		if ended.Aborted {
-			if err := a.seg.addAborted(ended.Entry()); err != nil {
+			if err := l.addAborted(a.seg, ended.Entry()); err != nil {
 				return err
 			}
 		}
@@ -435,7 +439,7 @@ func (x *Loader) endSegment(task scanTask) error {
 	a, l := x.scan.builder, x.log
 	defer a.close()
 	defer func() { x.scan.builder = nil }()
-	if task.pass == replay {
+	if task.pass == replay || task.pass == relearn {
 		a.seg.closeFiles()
 		return nil
 	}
@@ -487,10 +491,8 @@ func (x *Loader) saveIndexes(a *active, task scanTask) error {
 	if isLast {
 		x.scan.tail = a.index
 	}
-	a.seg.maxTimestamp.Store(-1)
-	if a.index.newestKnown {
-		a.seg.maxTimestamp.Store(a.index.newest.timestamp)
-	}
+	newest := a.index.newest
+	a.seg.newest.Store(&newest)
 	return nil
 }
 
@@ -501,11 +503,16 @@ func (l *Log) replayBatch(f io.ReaderAt, h header, head []byte) error {
 }
 
 func (l *Log) replayed(f io.ReaderAt, h header, head []byte) (CompletedTxn, error) {
-	if h.magic != record.Magic || l.options.NoProducers {
+	if l.options.NoProducers {
 		return CompletedTxn{}, nil
 	}
+	return l.producers.replay(f, h, head)
+}
+
+// replay is Update for a batch of which only the first bytes were read, at least its header. Markers need the rest.
+func (p *Producers) replay(f io.ReaderAt, h header, head []byte) (CompletedTxn, error) {
 	b := record.Batch(head)
-	if !b.HasProducer() {
+	if h.magic < record.Magic || !b.HasProducer() {
 		return CompletedTxn{}, nil
 	}
 	if b.IsControl() && int64(len(head)) < h.size && h.size <= maxMarkerBytes {
@@ -514,7 +521,7 @@ func (l *Log) replayed(f io.ReaderAt, h header, head []byte) (CompletedTxn, erro
 			return CompletedTxn{}, err
 		}
 	}
-	ended, _ := l.producers.Update(b)
+	ended, _ := p.Update(b)
 	return ended, nil
 }
 

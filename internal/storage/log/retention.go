@@ -21,7 +21,10 @@ func (l *Log) Retain(highWatermark kafka.Offset, now time.Time) (Retained, error
 	if l.failed != nil {
 		return Retained{}, l.failed
 	}
-	v := l.View()
+	v, err := l.loadTail()
+	if err != nil {
+		return Retained{Start: v.Start}, storageError("retention", err)
+	}
 	n, err := l.expired(v, highWatermark, now)
 	if err != nil {
 		return Retained{Start: v.Start}, storageError("retention", err)
@@ -36,6 +39,26 @@ func (l *Log) Retain(highWatermark kafka.Offset, now time.Time) (Retained, error
 		v = l.View()
 	}
 	return l.dropFirst(v, n), nil
+}
+
+// loadTail reads what is not known of the last segment's index if retention asks for its timestamps, once: the next round
+// of an idle log opens no file.
+func (l *Log) loadTail() (*View, error) {
+	v, c := l.View(), l.Config()
+	if v.tail.index.loaded || !c.Delete || c.RetentionMs < 0 {
+		return v, nil
+	}
+	b := l.dir.block()
+	defer l.dir.putBlock(b)
+	x, err := v.lastIndex(b)
+	if err != nil {
+		return v, err
+	}
+	next := *v
+	next.tail.index = x
+	l.view.Store(&next)
+	next.last().closeFiles()
+	return &next, nil
 }
 
 // dropFirst takes the first n segments out of the log.
@@ -107,9 +130,9 @@ func (v *View) mayGo(n int, highWatermark kafka.Offset) bool {
 
 // ageTimestamp is the time in ms from which the age of segment i counts.
 func (v *View) ageTimestamp(i int, b *block) (int64, error) {
-	newest, err := v.largestTimestamp(i, b)
-	if err != nil || newest >= 0 {
-		return newest, err
+	newest, err := v.newestOf(i, b)
+	if err != nil || newest.timestamp >= 0 {
+		return newest.timestamp, err
 	}
 	info, err := v.log.dir.fs.Stat(v.segments[i].path(dataSuffix))
 	return info.ModTime.UnixMilli(), err

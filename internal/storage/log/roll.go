@@ -58,9 +58,7 @@ func (l *Log) prepareRoll(a *active, base kafka.Offset, now time.Time) (*roll, e
 func newActive(s *segment, data *handle, now time.Time) *active {
 	s.adopt(dataFile, data)
 	data.refs.Add(1)
-	a := &active{seg: s, data: data, firstTimestamp: unknownTimestamp, created: now, used: true}
-	a.index.loaded = true
-	a.index.inFile.known = true
+	a := &active{seg: s, data: data, firstTimestamp: unknownTimestamp, created: now, used: true, index: noIndex()}
 	a.pushEnd(s.base, 0)
 	return a
 }
@@ -84,10 +82,8 @@ func (l *Log) discardRoll(r *roll) error {
 func (l *Log) installRoll(a *active, r *roll) {
 	v := *l.View()
 	a.seg.size = a.size
-	a.seg.maxTimestamp.Store(-1)
-	if a.index.newestKnown {
-		a.seg.maxTimestamp.Store(a.index.newest.timestamp)
-	}
+	newest := a.index.newest
+	a.seg.newest.Store(&newest)
 	l.noteSealed(a, r)
 	if r.hasSnapshot {
 		l.snapshotAt = r.active.seg.base

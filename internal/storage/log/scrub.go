@@ -16,8 +16,8 @@ type Scrubber struct {
 	pos     int64
 	data    *handle
 	window  window
+	next    kafka.Offset // where the batch at pos should begin
 	bad     []BadRange
-	skip    bool
 }
 
 // BadRange is where a scrub found damage: from the batch at Pos of the segment at Base to the segment's end it could not
@@ -30,7 +30,10 @@ type BadRange struct {
 }
 
 // Scrub begins a pass over what the log is now.
-func (l *Log) Scrub() *Scrubber { return &Scrubber{view: l.View()} }
+func (l *Log) Scrub() *Scrubber {
+	v := l.View()
+	return &Scrubber{view: v, next: v.segments[0].base}
+}
 
 // Step reads at most about budget bytes, and says how many it read. A segment that was deleted meanwhile is skipped. An
 // error is the disk's: bad batches are not errors, they are listed by Bad.
@@ -69,6 +72,9 @@ func (x *Scrubber) nextSegment() {
 	x.Close()
 	x.segment++
 	x.pos = 0
+	if x.segment < len(x.view.segments) {
+		x.next = x.view.segments[x.segment].base
+	}
 }
 
 func (x *Scrubber) step(budget int64) (read int64, err error) {
@@ -82,14 +88,13 @@ func (x *Scrubber) step(budget int64) (read int64, err error) {
 		}
 		x.window.reset(x.data.file, s.size)
 	}
-	next := s.base
 	for read < budget && x.pos < s.size {
 		h, err := x.window.check(x.pos)
 		if err == nil && h.last >= x.view.endOf(x.segment) {
 			err = fmt.Errorf("%w: offset %d lies in the next segment", errBadBatch, h.last)
 		}
 		if errors.Is(err, errBadBatch) {
-			x.bad = append(x.bad, BadRange{Base: s.base, Offset: next, Pos: x.pos, Reason: err.Error()})
+			x.bad = append(x.bad, BadRange{Base: s.base, Offset: x.next, Pos: x.pos, Reason: err.Error()})
 			if h.size == 0 || x.pos+h.size > s.size { // its length cannot be believed
 				x.pos = s.size
 				break
@@ -97,7 +102,7 @@ func (x *Scrubber) step(budget int64) (read int64, err error) {
 		} else if err != nil {
 			return read, err
 		}
-		next = h.last + 1
+		x.next = h.last + 1
 		read += h.size
 		x.pos += h.size
 	}

@@ -71,9 +71,7 @@ type segment struct {
 	files   [fileKinds]*handle
 	entries indexCounts
 
-	// maxTimestamp caches the largest timestamp (ms); unknownTimestamp until somebody asked. Atomic because readers
-	// fill it in.
-	maxTimestamp atomic.Int64
+	newest atomic.Pointer[timeEntry] // largest timestamp of a closed segment, once somebody asked
 
 	hasTxns atomic.Bool              // there may be a .txnindex file
 	txns    atomic.Pointer[TxnIndex] // opened when first needed
@@ -83,9 +81,7 @@ type segment struct {
 const unknownTimestamp = -2
 
 func newSegment(l *Log, base kafka.Offset, size int64) *segment {
-	s := &segment{log: l, base: base, size: size}
-	s.maxTimestamp.Store(unknownTimestamp)
-	return s
+	return &segment{log: l, base: base, size: size}
 }
 
 func (s *segment) path(suffix string) string {

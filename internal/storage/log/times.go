@@ -22,11 +22,11 @@ func (v *View) OffsetForTime(timestamp int64, limits record.Limits) (at Timestam
 	b := v.log.dir.block()
 	defer v.log.dir.putBlock(b)
 	for i := v.find(v.Start); i < len(v.segments); i++ {
-		newest, ok, err := v.newestOf(i, b)
+		newest, err := v.newestOf(i, b)
 		if err != nil {
-			return at, false, readError(err)
+			return at, false, v.readError(err)
 		}
-		if !ok || newest.timestamp < timestamp {
+		if newest.timestamp < max(timestamp, 0) {
 			continue
 		}
 		if at, found, err = v.searchTime(i, timestamp, limits, b); found || err != nil {
@@ -43,19 +43,24 @@ func (v *View) searchTime(i int, timestamp int64, limits record.Limits, b *block
 	from := max(v.Start, s.base)
 	e, ok, err := v.lookupTime(i, timestamp, b)
 	if err != nil {
-		return TimestampOffset{}, false, readError(err)
+		return TimestampOffset{}, false, v.readError(err)
+	}
+	if ok {
+		if ok, err = v.confirms(i, e); err != nil {
+			return TimestampOffset{}, false, v.readError(err)
+		}
 	}
 	if ok {
 		from = max(from, s.base+kafka.Offset(e.last))
 	}
 	data, err := s.acquire(dataFile)
 	if err != nil {
-		return TimestampOffset{}, false, readError(err)
+		return TimestampOffset{}, false, v.readError(err)
 	}
 	defer data.release()
 	pos, err := v.locate(i, from, data)
 	if err != nil {
-		return TimestampOffset{}, false, readError(err)
+		return TimestampOffset{}, false, v.readError(err)
 	}
 	h := headers{file: data.file, pos: pos, end: v.sizeOf(i), block: b}
 	for {
@@ -64,12 +69,12 @@ func (v *View) searchTime(i int, timestamp int64, limits record.Limits, b *block
 			return TimestampOffset{}, false, nil
 		}
 		if err != nil {
-			return TimestampOffset{}, false, readError(err)
+			return TimestampOffset{}, false, v.readError(err)
 		}
 		if x.maxTimestamp < timestamp {
 			continue
 		}
-		at, found, err := recordSince(data.file, x, timestamp, v.Start, limits)
+		at, found, err := v.recordSince(data.file, x, timestamp, v.Start, limits)
 		if found || err != nil {
 			return at, found, err
 		}
@@ -83,11 +88,11 @@ func (v *View) MaxTimestamp(limits record.Limits) (at TimestampOffset, found boo
 	defer v.log.dir.putBlock(b)
 	best, newest := -1, timeEntry{timestamp: -1}
 	for i := v.find(v.Start); i < len(v.segments); i++ {
-		e, ok, err := v.newestOf(i, b)
+		e, err := v.newestOf(i, b)
 		if err != nil {
-			return at, false, readError(err)
+			return at, false, v.readError(err)
 		}
-		if ok && e.timestamp > newest.timestamp {
+		if e.timestamp > newest.timestamp {
 			best, newest = i, e
 		}
 	}
@@ -97,24 +102,24 @@ func (v *View) MaxTimestamp(limits record.Limits) (at TimestampOffset, found boo
 	s := v.segments[best]
 	data, err := s.acquire(dataFile)
 	if err != nil {
-		return at, false, readError(err)
+		return at, false, v.readError(err)
 	}
 	defer data.release()
 	pos, err := v.locate(best, s.base+kafka.Offset(newest.last), data)
 	if err != nil {
-		return at, false, readError(err)
+		return at, false, v.readError(err)
 	}
 	h := headers{file: data.file, pos: pos, end: v.sizeOf(best), block: b}
 	x, err := h.next()
 	if err != nil {
-		return at, false, readError(err)
+		return at, false, v.readError(err)
 	}
-	return recordSince(data.file, x, newest.timestamp, kafka.NoOffset, limits)
+	return v.recordSince(data.file, x, newest.timestamp, kafka.NoOffset, limits)
 }
 
 // recordSince gives the first record of a batch with at least this timestamp and offset. A batch of an old format is
 // answered as a whole.
-func recordSince(
+func (v *View) recordSince(
 	f io.ReaderAt, h header, timestamp int64, from kafka.Offset, limits record.Limits,
 ) (TimestampOffset, bool, error) {
 	at := TimestampOffset{Timestamp: h.maxTimestamp, Offset: max(h.base, from), LeaderEpoch: h.epoch}
@@ -123,7 +128,7 @@ func recordSince(
 	}
 	b := make(record.Batch, h.size)
 	if err := readFull(f, b, h.pos); err != nil {
-		return at, false, readError(err)
+		return at, false, v.readError(err)
 	}
 	for r, err := range b.Records(limits) {
 		if err != nil {

@@ -34,6 +34,8 @@ func (l *Log) TruncateTo(end kafka.Offset) error {
 		return storageError("truncate", err)
 	}
 	l.finished = false
+	l.cutting.Store(true)
+	defer l.cutting.Store(false)
 	if err := l.truncate(v, i, end, pos); err != nil {
 		l.failed = storageError("truncate", err)
 		return l.failed
@@ -56,11 +58,11 @@ func (v *View) cutPoint(i int, end kafka.Offset) (kafka.Offset, int64, error) {
 	}
 	b := v.log.dir.block()
 	defer v.log.dir.putBlock(b)
-	near, err := v.lookupOffset(i, end-1, b)
+	h, err := v.scanFrom(i, end-1, data, b)
 	if err != nil {
 		return 0, 0, err
 	}
-	h := headers{file: data.file, pos: int64(near.pos), end: pos, block: b}
+	h.end = pos
 	last := s.base - 1
 	for {
 		x, err := h.next()
@@ -92,6 +94,15 @@ func (l *Log) truncate(v *View, i int, end kafka.Offset, pos int64) error {
 			return err
 		}
 	}
+	txns, err := v.txnIndex(i)
+	if err != nil {
+		return err
+	}
+	if txns != nil {
+		if err := txns.Truncate(end); err != nil {
+			return err
+		}
+	}
 	kept, err := v.segments[i].cut(end, pos)
 	if err != nil {
 		return err
@@ -113,8 +124,8 @@ func (l *Log) truncate(v *View, i int, end kafka.Offset, pos int64) error {
 	if err != nil {
 		return err
 	}
-	next.tail = a.tail()
-	shown := next
+	shown := next // published values never change
+	shown.tail = a.tail()
 	l.view.Store(&shown)
 	return nil
 }
@@ -218,11 +229,7 @@ func (s *segment) cutIndexes(end kafka.Offset) error {
 	if err != nil {
 		return err
 	}
-	x, err := s.txnIndex(false)
-	if err != nil || x == nil {
-		return err
-	}
-	return x.Truncate(end)
+	return nil
 }
 
 // cutIndex shortens one index file to the entries that keep holds for.
@@ -251,6 +258,8 @@ func (l *Log) TruncateFullyAndStartAt(start kafka.Offset) error {
 		return l.failed
 	}
 	l.finished = false
+	l.cutting.Store(true)
+	defer l.cutting.Store(false)
 	if err := l.startOver(l.View(), start); err != nil {
 		l.failed = storageError("restart the log", err)
 		return l.failed

@@ -1,6 +1,11 @@
 package log
 
 import (
+	"errors"
+	"io"
+	"math"
+	"time"
+
 	"moldau/internal/kafka"
 )
 
@@ -9,16 +14,16 @@ import (
 func (v *View) Aborted(from, upper kafka.Offset) ([]AbortedTxn, error) {
 	var out []AbortedTxn
 	for i := v.find(from); i < len(v.segments); i++ {
-		index, err := v.segments[i].txnIndex(false)
+		index, err := v.txnIndex(i)
 		if err != nil {
-			return nil, storageError("read transaction index", err)
+			return nil, v.readError(err)
 		}
 		if index == nil {
 			continue
 		}
 		var done bool
 		if out, done, err = index.Overlapping(out, from, upper); err != nil {
-			return nil, storageError("read transaction index", err)
+			return nil, v.readError(err)
 		}
 		if done {
 			break
@@ -27,33 +32,99 @@ func (v *View) Aborted(from, upper kafka.Offset) ([]AbortedTxn, error) {
 	return out, nil
 }
 
-// txnIndex gives the segment's transaction index; nil when it has none and must not be made.
-func (s *segment) txnIndex(make bool) (*TxnIndex, error) {
-	if x := s.txns.Load(); x != nil {
+// txnIndex gives the transaction index of segment i; nil when it has none. A damaged one is made anew from the log when
+// it is first opened.
+func (v *View) txnIndex(i int) (*TxnIndex, error) {
+	s := v.segments[i]
+	if x := s.txns.Load(); x != nil || !s.hasTxns.Load() {
 		return x, nil
 	}
-	if !s.hasTxns.Load() && !make {
-		return nil, nil
+	data, err := s.acquire(dataFile)
+	if err != nil {
+		return nil, err
 	}
+	defer data.release()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if x := s.txns.Load(); x != nil {
 		return x, nil
 	}
-	x, err := OpenTxnIndex(s.log.dir.fs, s.path(TxnIndexSuffix))
+	x, err := v.openTxnIndex(i)
+	if _, damaged := errors.AsType[*FormatError](err); damaged {
+		v.log.dir.badIndexes.Add(1)
+		x, err = v.rebuildTxnIndex(i, data.file)
+	}
 	if err != nil {
 		return nil, err
 	}
 	s.txns.Store(x)
-	s.hasTxns.Store(true)
 	return x, nil
 }
 
-// addAborted notes an aborted transaction in the segment that holds its marker.
-func (s *segment) addAborted(a AbortedTxn) error {
-	x, err := s.txnIndex(true)
+func (v *View) openTxnIndex(i int) (*TxnIndex, error) {
+	s, next := v.segments[i], kafka.Offset(math.MaxInt64)
+	if i < len(v.segments)-1 {
+		next = v.endOf(i)
+	}
+	x, err := OpenTxnIndex(s.log.dir.fs, s.path(TxnIndexSuffix))
 	if err != nil {
-		return err
+		return nil, err
+	}
+	return x, x.Check(s.base, next)
+}
+
+// rebuildTxnIndex makes the index of segment i anew. Which transactions were open when the segment began, its producer
+// snapshot knows.
+func (v *View) rebuildTxnIndex(i int, data io.ReaderAt) (*TxnIndex, error) {
+	s, fsys := v.segments[i], v.log.dir.fs
+	var producers Producers
+	err := producers.LoadSnapshot(fsys, s.log.Path(), s.base, time.Time{}, 0)
+	if _, damaged := errors.AsType[*FormatError](err); err != nil && !damaged && !isGone(err) {
+		return nil, err
+	}
+	if err := fsys.Remove(s.path(TxnIndexSuffix)); err != nil {
+		return nil, err
+	}
+	x, err := OpenTxnIndex(fsys, s.path(TxnIndexSuffix))
+	if err != nil {
+		return nil, err
+	}
+	b := v.log.dir.block()
+	defer v.log.dir.putBlock(b)
+	h := headers{file: data, end: v.sizeOf(i), block: b}
+	for {
+		y, err := h.next()
+		if errors.Is(err, io.EOF) || errors.Is(err, errBadBatch) {
+			return x, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		ended, err := producers.replay(data, y, h.bytes(y))
+		if err == nil && ended.Aborted {
+			err = x.Append(ended.Entry())
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// addAborted notes an aborted transaction in the segment that holds its marker: the last one, or one that is about to be.
+func (l *Log) addAborted(s *segment, a AbortedTxn) error {
+	if v := l.View(); v != nil && v.last() == s {
+		if _, err := v.txnIndex(len(v.segments) - 1); err != nil {
+			return err
+		}
+	}
+	x := s.txns.Load()
+	if x == nil {
+		var err error
+		if x, err = OpenTxnIndex(l.dir.fs, s.path(TxnIndexSuffix)); err != nil {
+			return err
+		}
+		s.txns.Store(x)
+		s.hasTxns.Store(true)
 	}
 	return x.Append(a)
 }
@@ -109,5 +180,22 @@ func (v *View) firstIndexedAt(i int, pos int64, b *block) (kafka.Offset, bool, e
 	if err := readFull(h.file, b[:offsetEntrySize], int64(n+1)*offsetEntrySize); err != nil {
 		return 0, false, err
 	}
-	return s.base + kafka.Offset(decodeOffsetEntry(b[:]).last), true, nil
+	e := decodeOffsetEntry(b[:])
+	ok, err := v.holds(i, e, b)
+	return s.base + kafka.Offset(e.last), ok, err
+}
+
+// holds says whether the log agrees with an offset index entry of segment i.
+func (v *View) holds(i int, e offsetEntry, b *block) (bool, error) {
+	data, err := v.segments[i].acquire(dataFile)
+	if err != nil {
+		return false, err
+	}
+	defer data.release()
+	h := headers{file: data.file, pos: int64(e.pos), end: v.sizeOf(i), block: b}
+	x, err := h.next()
+	if errors.Is(err, io.EOF) || errors.Is(err, errBadBatch) {
+		return false, nil
+	}
+	return err == nil && x.last == v.segments[i].base+kafka.Offset(e.last), err
 }

@@ -2,6 +2,7 @@ package log
 
 import (
 	"moldau/internal/kafka"
+	"moldau/internal/storage/record"
 )
 
 // View is a log as it stood at one moment. It is immutable and may be read without any lock for as long as wanted; the
@@ -35,15 +36,23 @@ type batchEnd struct {
 
 // tailIndex is the index of the last segment while it is being appended to.
 type tailIndex struct {
-	inFile       indexCounts
-	offsets      []offsetEntry // not yet in the file
-	times        []timeEntry   // not yet in the file
-	newest       timeEntry     // largest timestamp of the segment and the batch that holds it; not necessarily indexed
-	newestKnown  bool          // false: no record has a timestamp
-	indexed      int64         // timestamp of the last time index entry, in file or in memory
-	indexedKnown bool          // false: there is no entry
-	made         bool          // both files exist
-	loaded       bool          // false: nothing of this is known, everything is in the files
+	inFile  indexCounts
+	offsets []offsetEntry // not yet in the file
+	times   []timeEntry   // not yet in the file
+	// newest is the largest timestamp of the segment and the batch that holds it, not necessarily indexed; timestamp -1:
+	// no record has one.
+	newest  timeEntry
+	indexed int64 // timestamp of the last time index entry, in file or in memory; -1: there is none
+	made    bool  // both files exist
+	loaded  bool  // false: nothing of this is known, everything is in the files
+}
+
+// noIndex is the index of an empty segment.
+func noIndex() tailIndex {
+	return tailIndex{
+		inFile: indexCounts{known: true}, newest: timeEntry{timestamp: record.NoTimestamp}, indexed: record.NoTimestamp,
+		loaded: true,
+	}
 }
 
 // Log is the log the view is of.
