@@ -87,6 +87,11 @@ func (l *lifecycle) ask(ctx context.Context, body kmsg.Request) (kmsg.Response, 
 
 // join registers, waits until this node's metadata shows it, and takes up roles. The broker is still fenced then.
 func (l *lifecycle) join(ctx context.Context) error {
+	if l.node.IsController {
+		if err := l.registerController(ctx); err != nil {
+			return err
+		}
+	}
 	body, err := l.ask(ctx, l.registration())
 	if err != nil {
 		return err
@@ -101,6 +106,31 @@ func (l *lifecycle) join(ctx context.Context) error {
 		return err
 	}
 	l.publisher.activate()
+	return nil
+}
+
+// registerController writes down this node's controller with its endpoints and features (KIP-919): without it no feature
+// could be raised.
+func (l *lifecycle) registerController(ctx context.Context) error {
+	r := kmsg.NewPtrControllerRegistrationRequest()
+	r.ControllerID, r.IncarnationID = int32(l.node.ID), l.instance
+	for _, e := range controllerEndpoints(l.node) {
+		x := kmsg.NewControllerRegistrationRequestListener()
+		x.Name, x.Host, x.Port = e.Name, e.Host, e.Port
+		r.Listeners = append(r.Listeners, x)
+	}
+	for _, f := range metadata.Features() {
+		x := kmsg.NewControllerRegistrationRequestFeature()
+		x.Name, x.MinSupportedVersion, x.MaxSupportedVersion = f.Name, f.Min, f.Max
+		r.Features = append(r.Features, x)
+	}
+	body, err := l.ask(ctx, r)
+	if err != nil {
+		return err
+	}
+	if code := kafka.Code(body.(*kmsg.ControllerRegistrationResponse).ErrorCode); code != kafka.None {
+		return kafka.Errorf(code, "the controller's registration is refused: %s", code.Name())
+	}
 	return nil
 }
 
