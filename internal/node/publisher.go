@@ -80,6 +80,13 @@ func (p *publisher) activate() {
 	<-done
 }
 
+// remake makes the replicas for which there was no space, between two images.
+func (p *publisher) remake() {
+	p.publish(published{replies: []func(){func() {
+		p.report(p.manager.Remake(p.now(), p.Image(), p.host))
+	}}})
+}
+
 // run applies until close, then lets what is left go.
 func (p *publisher) run() {
 	for {

@@ -121,14 +121,19 @@ func (u *upkeep) checkpoint() {
 }
 
 func (u *upkeep) space() {
+	anyFull := false
 	for _, d := range u.n.manager.OnlineDirs() {
 		full, err := d.CheckSpace()
 		if err != nil {
 			u.n.log.Warn("free space cannot be determined", "dir", d.Path(), "error", err)
 			continue
 		}
+		anyFull = anyFull || full
 		free, _ := d.FS().Free(d.Path())
 		u.n.metrics.space(d, free, full)
+	}
+	if !anyFull && u.n.manager.Unmade() {
+		u.n.publisher.remake()
 	}
 }
 

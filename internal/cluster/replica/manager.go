@@ -41,6 +41,7 @@ type Manager struct {
 	broken map[kafka.TopicPartition]bool     // has a directory that could not be opened
 	failed map[*log.Dir]bool
 	counts map[*log.Dir]int
+	unmade []*Partition // for lack of space
 	image  *metadata.Image
 }
 
@@ -196,9 +197,7 @@ func (m *Manager) ensure(now time.Time, image *metadata.Image, t *metadata.Topic
 	if err != nil {
 		if p, err = m.open(now, image, t, tp, s, out); err != nil {
 			out.Failed = append(out.Failed, Failure{tp, err})
-		}
-		if p == nil {
-			return
+			m.noteUnmade(p, err)
 		}
 	}
 	e := p.Assign(now, Assignment{State: s, Eligible: eligible(image)})

@@ -138,3 +138,29 @@ func TestCloseAnswersAndTellsWhatIsOwed(t *testing.T) {
 		}
 	}
 }
+
+func TestReplicaIsMadeWhenSpaceReturns(t *testing.T) {
+	h := newHouse(t)
+	fs, err := vfs.Faulty(vfs.NewMem(vfs.MemOptions{}), "mkdir orders-0 1 error ENOSPC")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.dirs[0] = openDir(t, fs)
+	h.o.Dirs = h.dirs[:1]
+	image, diff, err := metadata.New().Apply([]metadata.Record{
+		&metadata.TopicRecord{Name: orders.Topic, TopicID: topic},
+		&metadata.PartitionRecord{TopicID: topic, Replicas: []kafka.NodeID{1}, ISR: []kafka.NodeID{1}, Leader: 1,
+			Directories: make([]kafka.UUID, 1)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Apply(t0, image, diff, true, h.desk)
+	if p, err := h.Get(orders); err != nil || p.Role() != Offline || !h.Unmade() {
+		t.Fatalf("without space: %v, waits %t", err, h.Unmade())
+	}
+	h.Remake(t0, image, h.desk)
+	if p, err := h.Get(orders); err != nil || p.Role() != Leader || h.Unmade() {
+		t.Fatalf("with space: %v, waits %t", err, h.Unmade())
+	}
+}
