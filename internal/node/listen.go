@@ -252,6 +252,12 @@ func (n *Node) logDirs() []api.LogDir {
 			d.Err = n.dirError[d.Dir]
 		}
 		d.TotalBytes, d.UsableBytes = -1, -1
+		if total, err := n.o.FS.Total(d.Path); err == nil {
+			d.TotalBytes = total
+		}
+		if free, err := n.o.FS.Free(d.Path); err == nil {
+			d.UsableBytes = free
+		}
 		out = append(out, d)
 	}
 	return out

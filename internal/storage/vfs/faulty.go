@@ -233,6 +233,9 @@ func (f *FaultFS) Evict(name string) error {
 	return f.inner.Evict(name)
 }
 
+// Total implements FS. No rule applies to it.
+func (f *FaultFS) Total(dir string) (int64, error) { return f.inner.Total(dir) }
+
 // Free implements FS.
 func (f *FaultFS) Free(dir string) (int64, error) {
 	v := f.judge(call{op: opFree, names: []string{dir}, allocates: true})

@@ -353,6 +353,13 @@ func (s *space) free() int64 {
 	return max(0, limit/pageSize-s.used.Load()) * pageSize
 }
 
+func (s *space) total() int64 {
+	if limit := s.capacity.Load(); limit > 0 {
+		return limit
+	}
+	return unlimitedFree
+}
+
 // scramble spreads the bits of a counter (the finalizer of MurmurHash3), to cut things at places that differ from call
 // to call and are the same in every run.
 func scramble(x uint64) uint64 {

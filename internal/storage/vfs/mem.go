@@ -466,6 +466,16 @@ func (m *Mem) Free(dir string) (int64, error) {
 	return m.space.free(), nil
 }
 
+// Total implements FS: the capacity, or what is free where there is none.
+func (m *Mem) Total(dir string) (int64, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if _, err := m.find(dir); err != nil {
+		return 0, wrap("statfs", dir, err)
+	}
+	return m.space.total(), nil
+}
+
 // Lock implements FS.
 func (m *Mem) Lock(name string) (io.Closer, error) {
 	m.mu.Lock()

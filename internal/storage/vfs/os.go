@@ -39,7 +39,14 @@ func (o *osFS) MkdirAll(dir string) error        { return os.MkdirAll(dir, dirPe
 func (o *osFS) SyncDir(dir string) error         { return syncDir(dir) }
 func (o *osFS) SyncAll(dir string) (bool, error) { return o.syncs.syncAll(dir) }
 func (o *osFS) Evict(name string) error          { return evict(name) }
-func (o *osFS) Free(dir string) (int64, error)   { return free(dir) }
+func (o *osFS) Free(dir string) (int64, error) {
+	free, _, err := diskSpace(dir)
+	return free, err
+}
+func (o *osFS) Total(dir string) (int64, error) {
+	_, total, err := diskSpace(dir)
+	return total, err
+}
 func (o *osFS) ReadDir(dir string) ([]DirEntry, error) {
 	list, err := os.ReadDir(dir)
 	if err != nil {

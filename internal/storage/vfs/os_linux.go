@@ -42,7 +42,8 @@ func evict(name string) error {
 	return wrap("evict", name, err)
 }
 
-func free(dir string) (int64, error) {
+// diskSpace gives the bytes free to an unprivileged writer and the size of dir's file system.
+func diskSpace(dir string) (free, total int64, err error) {
 	var st unix.Statfs_t
 	for {
 		err := unix.Statfs(dir, &st)
@@ -50,13 +51,13 @@ func free(dir string) (int64, error) {
 			continue
 		}
 		if err != nil {
-			return 0, wrap("statfs", dir, err)
+			return 0, 0, wrap("statfs", dir, err)
 		}
 		size := st.Frsize
 		if size <= 0 {
 			size = st.Bsize
 		}
-		return freeBytes(st.Bavail, uint64(size)), nil
+		return freeBytes(st.Bavail, uint64(size)), freeBytes(st.Blocks, uint64(size)), nil
 	}
 }
 

@@ -14,16 +14,17 @@ func isInterrupted(error) bool { return false }
 // syncDir does nothing: NTFS journals its names, and a directory cannot be opened for a sync.
 func syncDir(string) error { return nil }
 
-func free(dir string) (int64, error) {
+// diskSpace gives the bytes free to this user and the size of dir's file system.
+func diskSpace(dir string) (free, total int64, err error) {
 	name, err := windows.UTF16PtrFromString(dir)
 	if err != nil {
-		return 0, wrap("statfs", dir, err)
+		return 0, 0, wrap("statfs", dir, err)
 	}
-	var available uint64
-	if err := windows.GetDiskFreeSpaceEx(name, &available, nil, nil); err != nil {
-		return 0, wrap("statfs", dir, err)
+	var available, size uint64
+	if err := windows.GetDiskFreeSpaceEx(name, &available, &size, nil); err != nil {
+		return 0, 0, wrap("statfs", dir, err)
 	}
-	return int64(min(available, math.MaxInt64)), nil
+	return int64(min(available, math.MaxInt64)), int64(min(size, math.MaxInt64)), nil
 }
 
 func setModTime(f *os.File, t time.Time) error {

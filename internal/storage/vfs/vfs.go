@@ -31,6 +31,8 @@ type FS interface {
 	Evict(name string) error
 	// Free gives the bytes an unprivileged writer may still write to dir's file system.
 	Free(dir string) (int64, error)
+	// Total gives the size in bytes of dir's file system.
+	Total(dir string) (int64, error)
 	// Lock takes an exclusive lock on name, which is created if missing; held until Close or the process ends.
 	Lock(name string) (io.Closer, error)
 }
