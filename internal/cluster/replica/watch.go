@@ -47,6 +47,9 @@ func (p *Partition) Unwatch(w *Watcher) {
 	p.watchers.count.Store(int32(len(p.watchers.list)))
 }
 
+// Watching is how many watchers are registered.
+func (p *Partition) Watching() int { return int(p.watchers.count.Load()) }
+
 func (s *watchers) wake(p *Partition, m moved) {
 	if s.count.Load() == 0 {
 		return
