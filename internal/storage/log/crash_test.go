@@ -329,6 +329,25 @@ var crashScripts = map[string]func(x *crashRun){
 		x.deletePending()
 		x.checkpoint()
 	},
+	"the start moves back": func(x *crashRun) {
+		x.create()
+		x.append(30)
+		x.flush()
+		x.start(25)
+		x.checkpoint()
+		x.truncate(12)
+		x.newEpoch()
+		x.append(10)
+		x.flush()
+		x.start(20)
+		x.checkpoint()
+		x.startAt(3)
+		x.newEpoch()
+		x.append(12)
+		x.flush()
+		x.checkpoint()
+		x.append(1)
+	},
 	"producers and transactions": func(x *crashRun) {
 		x.create()
 		for i := range 4 {

@@ -138,6 +138,17 @@ func (d *Dir) lowerRecoveryPoint(l *Log, end kafka.Offset) error {
 	return d.write(RecoveryPointCheckpoint, &d.recovery)
 }
 
+// lowerStart sees to it that the checkpoint does not say that the log begins after start.
+func (d *Dir) lowerStart(l *Log, start kafka.Offset) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l.state != Live || d.starts.offsets[l.tp] <= start {
+		return nil
+	}
+	d.starts.remove(l.tp)
+	return d.write(LogStartCheckpoint, &d.starts)
+}
+
 // saveStart makes a log start of at least start durable for l, and that of every other log with it.
 func (d *Dir) saveStart(l *Log, start kafka.Offset) error {
 	d.mu.Lock()

@@ -31,6 +31,7 @@ func (d *Dir) SetStray(l *Log, unique kafka.UUID) error {
 // putAside renames the directory of an open log and closes it.
 func (d *Dir) putAside(l *Log, state DirState, unique kafka.UUID) (string, error) {
 	was, name := *l.name.Load(), dirName(l.tp, state, unique)
+	l.gone.Store(true)
 	if err := d.fs.Rename(path.Join(d.path, was), path.Join(d.path, name)); err != nil {
 		return "", storageError("rename directory", err)
 	}

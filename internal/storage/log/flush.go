@@ -147,6 +147,9 @@ func (t FlushToken) Sync() error {
 	}
 	defer t.Drop()
 	err := t.syncEach()
+	if err != nil && t.log.gone.Load() {
+		return nil // deleted meanwhile: nobody waits for it
+	}
 	if err != nil {
 		t.log.syncFailed.Store(true)
 	}
@@ -249,6 +252,9 @@ func SyncGroup(d *Dir, tokens []FlushToken) (ok bool, err error) {
 			continue
 		}
 		rename, err := t.log.stageEpochs(t.epochs, epochVersion(t.epochsSeen, t.epochsAll))
+		if err != nil && t.log.gone.Load() {
+			continue
+		}
 		if err != nil {
 			return true, storageError("sync", err)
 		}
@@ -424,7 +430,11 @@ func (l *Log) stageEpochs(e Epochs, version int) (func() error, error) {
 			return nil
 		}
 		l.epochsOnDisk = version
-		return l.dir.fs.Rename(name+temporarySuffix, name)
+		err := l.dir.fs.Rename(name+temporarySuffix, name)
+		if l.gone.Load() {
+			return nil
+		}
+		return err
 	}, nil
 }
 

@@ -149,6 +149,9 @@ func (l *Log) PrepareClose(now time.Time) error {
 	if l.failed != nil {
 		return l.failed
 	}
+	if l.syncFailed.Load() {
+		return storageError("close", errSyncFailed)
+	}
 	if err := l.closeIndexes(now); err != nil {
 		return err
 	}

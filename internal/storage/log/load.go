@@ -331,13 +331,13 @@ func (x *Loader) loadProducers(v *View) error {
 		return nil
 	}
 	if n := len(x.files.snapshots); n > 0 && x.files.snapshots[n-1] == v.End {
+		l.snapshotAt = v.End
 		info, err := x.dir.fs.Stat(path.Join(l.Path(), SnapshotName(v.End)))
-		if err != nil && !isGone(err) {
-			return err
+		if err == nil && info.Size > snapshotHead {
+			err = l.producers.LoadSnapshot(x.dir.fs, l.Path(), v.End, x.now, l.producerTTL())
 		}
-		if err == nil && info.Size == snapshotHead {
-			l.snapshotAt = v.End
-			return nil
+		if _, damaged := errors.AsType[*FormatError](err); !damaged && !isGone(err) {
+			return err
 		}
 	}
 	return l.reloadProducers(v, x.now)

@@ -47,6 +47,7 @@ type Log struct {
 
 	syncFailed atomic.Bool // a sync failed: nothing is durable any more that was not before
 
+	gone          atomic.Bool  // the directory was put aside
 	cutting       atomic.Bool  // TruncateTo or TruncateFullyAndStartAt is at work
 	recoveryPoint atomic.Int64 // below it segments and all that belongs to them are durable and never rescanned
 	trash         trash        // files that wait for their deletion; has its own lock

@@ -79,7 +79,7 @@ func (v *View) cutPoint(i int, end kafka.Offset) (kafka.Offset, int64, error) {
 // truncate makes segment i end at pos and the log at end. The order is that of what recovery trusts: checkpoint, epochs
 // and producer snapshots first, then whole segments from the end, then the bytes of the segment that stays.
 func (l *Log) truncate(v *View, i int, end kafka.Offset, pos int64) error {
-	if err := l.forgetBeyond(end); err != nil {
+	if err := l.forgetBeyond(end, min(v.Start, end)); err != nil {
 		return err
 	}
 	if err := l.reloadProducersTo(v, end); err != nil {
@@ -130,10 +130,19 @@ func (l *Log) truncate(v *View, i int, end kafka.Offset, pos int64) error {
 	return nil
 }
 
-// forgetBeyond lowers, durably, what is recorded about the log beyond end: recovery point and epochs.
-func (l *Log) forgetBeyond(end kafka.Offset) error {
+// forgetBeyond lowers, durably, what is recorded about the log beyond end: recovery point, epochs and, if it moves back,
+// the log start.
+func (l *Log) forgetBeyond(end, start kafka.Offset) error {
+	// First in memory, or a checkpoint that is written at this moment would put the old values back.
 	l.recoveryPoint.Store(min(l.recoveryPoint.Load(), int64(end)))
+	if v := *l.View(); v.Start > start {
+		v.Start = start
+		l.view.Store(&v)
+	}
 	if err := l.dir.lowerRecoveryPoint(l, end); err != nil {
+		return err
+	}
+	if err := l.dir.lowerStart(l, start); err != nil {
 		return err
 	}
 	l.unsynced.noteCut(end)
@@ -269,7 +278,7 @@ func (l *Log) TruncateFullyAndStartAt(start kafka.Offset) error {
 
 func (l *Log) startOver(v *View, start kafka.Offset) error {
 	// If a crash leaves the old segments, recovery must read them whole: their epochs are gone.
-	if err := l.forgetBeyond(min(start, v.segments[0].base)); err != nil {
+	if err := l.forgetBeyond(min(start, v.segments[0].base), start); err != nil {
 		return err
 	}
 	if err := l.cutEpochs(nil); err != nil {
