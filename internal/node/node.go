@@ -170,7 +170,7 @@ func (n *Node) openStorage() error {
 	n.publisher = newPublisher()
 	n.manager = replica.NewManager(replica.ManagerOptions{
 		Self: n.self.ID, Dirs: n.dirs.online, OfflineDirs: len(n.dirs.all) - len(n.dirs.online),
-		Limits:  replica.Limits{RefuseNewProducers: n.tooManyProducers},
+		Limits:  replica.Limits{RefuseNewProducers: n.tooManyProducers, ReadFailed: n.DirFailed},
 		Config:  n.topicConfig,
 		NewUUID: newUUID,
 		Rotten: func(tp kafka.TopicPartition, from kafka.Offset) {

@@ -74,6 +74,8 @@ type state struct {
 type Limits struct {
 	// RefuseNewProducers says that the broker's limit on producer ids is reached (moldau.producer.ids.max); nil: never.
 	RefuseNewProducers func() bool
+	// ReadFailed is told that the disk of a directory could not be read (EIO), with no lock held; nil: nobody is.
+	ReadFailed func(d *log.Dir, err error)
 }
 
 // Info describes a replica for listings and metrics.

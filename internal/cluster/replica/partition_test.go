@@ -339,3 +339,39 @@ func TestWatcherWakesOnceVisible(t *testing.T) {
 		t.Fatal("woken after Unwatch")
 	}
 }
+
+func TestUnreadableDiskIsReported(t *testing.T) {
+	mem := vfs.NewMem(vfs.MemOptions{})
+	faulty, err := vfs.Faulty(mem, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := openDir(t, faulty)
+	c := log.DefaultConfig()
+	l, err := dir.Create(orders, &c, log.CreateOptions{TopicID: topic}, t0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reported []error
+	d := &desk{}
+	p := newPartition(1, orders, topic, l, 0, &Limits{ReadFailed: func(_ *log.Dir, err error) { reported = append(reported, err) }})
+	r := &rig{dir: dir, desk: d, p: p}
+	replicas, isr := one()
+	r.assign(&metadata.Partition{Replicas: replicas, ISR: isr, Leader: 1, LeaderEpoch: 3, PartitionEpoch: 5})
+	for range 3 {
+		_, _ = r.append(t, AcksLeader, batch(t, "a", "b"))
+	}
+	d.flush(t, t0)
+	for range 2 { // the second call closes what was not used since the first
+		_, e := p.CloseIdle()
+		d.run(e)
+		d.flush(t, t0)
+	}
+	if _, err := faulty.Add("open *.log error EIO"); err != nil {
+		t.Fatal(err)
+	}
+	got := p.Read(ReadSpec{Replica: kafka.NoNode, Offset: 2, MaxBytes: 100, LeaderEpoch: kafka.NoEpoch, LastEpoch: kafka.NoEpoch})
+	if !errors.Is(got.Err, kafka.KafkaStorageError) || len(reported) != 1 {
+		t.Fatalf("a read of a broken disk gives %v and reports %v", got.Err, reported)
+	}
+}

@@ -1,7 +1,9 @@
 package replica
 
 import (
+	"errors"
 	"sync"
+	"syscall"
 
 	"moldau/internal/kafka"
 	"moldau/internal/storage/log"
@@ -68,6 +70,9 @@ func (p *Partition) Read(r ReadSpec) ReadResult {
 	}
 	out.Extents, out.Err = v.Read(r.Offset, limit, r.MaxBytes, r.WholeBatch)
 	if out.Err != nil {
+		if p.limits.ReadFailed != nil && errors.Is(out.Err, syscall.EIO) {
+			p.limits.ReadFailed(v.Log().Dir(), out.Err)
+		}
 		return out
 	}
 	if r.ReadCommitted && r.Replica == kafka.NoNode {
