@@ -70,12 +70,40 @@ func (a *active) load(l *Log, v *View) error {
 	if a.index, err = v.lastIndex(b); err != nil {
 		return err
 	}
+	if err := a.trimIndexes(); err != nil {
+		return err
+	}
 	indexed, err := a.lastIndexed(b)
 	if err != nil {
 		return err
 	}
 	a.sinceIndex = a.size - indexed
 	return a.scanTail(l, v.End, indexed, b)
+}
+
+// trimIndexes cuts off what the index files hold beyond the entries that count, such as Kafka's preallocated zeros.
+func (a *active) trimIndexes() error {
+	x := a.index.inFile
+	for k, size := range map[fileKind]int64{
+		offsetIndexFile: int64(x.offsets) * offsetEntrySize, timeIndexFile: int64(x.times) * timeEntrySize,
+	} { // the order does not show
+		h, err := a.seg.acquire(k)
+		if isGone(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		have, err := h.file.Size()
+		if err == nil && have > size {
+			err = h.file.Truncate(size)
+		}
+		h.release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lastIndexed gives the position of the last batch that has an index entry, 0 when there is none.

@@ -221,6 +221,47 @@ func judgeRot(got, want answers, clean bool) error {
 	return nil
 }
 
+// TestPaddedIndexes: a Kafka that was killed leaves the last segment's indexes padded with zeros. If such a directory passes
+// for clean, lookups scan, and the first append cuts the padding off.
+func TestPaddedIndexes(t *testing.T) {
+	mem := vfs.NewMem(vfs.MemOptions{})
+	r := newRig(t, mem, smallConfig())
+	var want []byte
+	for i := range 12 {
+		b := dataBatch(t, 1, epoch0.UnixMilli()+int64(i), 60)
+		r.append(b, leader(0))
+		want = append(want, b...)
+	}
+	r.stop()
+	for _, suffix := range []string{offsetIndexSuffix, timeIndexSuffix} {
+		f, err := mem.Open(path.Join(r.log.Path(), segmentName(0, suffix)), os.O_RDWR)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Truncate(offsetEntrySize * timeEntrySize * 40); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	r.reopen()
+	if got, err := readPieces(r.log.View()); err != nil || !bytes.Equal(got, want) {
+		t.Fatalf("%d bytes, want %d: %v", len(got), len(want), err)
+	}
+	at, found, err := r.log.View().OffsetForTime(epoch0.UnixMilli()+7, record.Limits{})
+	if err != nil || !found || at.Offset != 7 {
+		t.Fatalf("%+v %v %v", at, found, err)
+	}
+	r.append(dataBatch(t, 1, epoch0.UnixMilli()+50, 60), leader(0))
+	r.stop()
+	r.reopen()
+	if c, err := r.log.View().countsOf(0, new(block)); err != nil || c.offsets == 0 || c.offsets > 12 || c.times > 12 {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	if at, found, err = r.log.View().OffsetForTime(epoch0.UnixMilli()+7, record.Limits{}); err != nil || !found || at.Offset != 7 {
+		t.Fatalf("%+v %v %v", at, found, err)
+	}
+}
+
 // TestDamagedSnapshot: the newest producer snapshot is damaged, and an older one and the log give the same state.
 func TestDamagedSnapshot(t *testing.T) {
 	mem := vfs.NewMem(vfs.MemOptions{})

@@ -98,7 +98,7 @@ func (l *Log) Idle() (pending bool, err error) {
 	a := l.active
 	if a == nil {
 		v.last().closeUnused()
-		return false, nil
+		return len(l.unsynced.items) > 0, nil // recovery made indexes anew
 	}
 	if a.used {
 		a.used = false

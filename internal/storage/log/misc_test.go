@@ -169,6 +169,32 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// TestIdleAfterRecovery: rebuilt indexes are open until a flush; that moves the recovery point, and then nothing is open.
+func TestIdleAfterRecovery(t *testing.T) {
+	counting := &countingFS{FS: vfs.NewMem(vfs.MemOptions{})}
+	r := newRig(t, counting, smallConfig())
+	for range 60 {
+		r.append(dataBatch(t, 1, epoch0.UnixMilli(), 100), leader(0))
+	}
+	r.log.Close(false, epoch0)
+	r.dir.Close(false, 0)
+	r.reopen()
+	if got := r.log.RecoveryPoint(); got != 0 {
+		t.Fatalf("recovery point %d before any flush", got)
+	}
+	pending, err := r.log.Idle()
+	if err != nil || !pending || counting.open.Load() == 0 {
+		t.Fatalf("pending %v, %d files open, %v", pending, counting.open.Load(), err)
+	}
+	r.flush()
+	if pending, err := r.log.Idle(); err != nil || pending || counting.open.Load() != 0 {
+		t.Fatalf("pending %v, %d files open, %v", pending, counting.open.Load(), err)
+	}
+	if got := r.log.RecoveryPoint(); got != r.log.View().last().base || got == 0 {
+		t.Fatalf("recovery point %d", got)
+	}
+}
+
 // TestFailedSync: after a failed sync nothing more is called durable and nothing is appended, though the next sync
 // succeeds.
 func TestFailedSync(t *testing.T) {
