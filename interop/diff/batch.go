@@ -106,7 +106,8 @@ func (g *gen) idempotent(b *batch, partition string, n int) string {
 	at := fmt.Sprint(partition, "/", b.producer)
 	next := g.seqs[at]
 	b.sequence = often(g, next, next+3, max(0, next-1), 0, -1)
-	b.epochBy = often(g, int16(0), 1, -1)
+	// Not an older epoch: it would be -1, which Apache Kafka takes where it has no state of the producer.
+	b.epochBy = often(g, int16(0), 1)
 	if b.sequence == next && b.epochBy == 0 {
 		// If the broker refuses the batch for another reason the sequence has a gap from here on, in both brokers.
 		g.seqs[at] = next + int32(n)

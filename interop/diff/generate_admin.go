@@ -14,7 +14,7 @@ func (g *gen) createTopics() Step {
 	what := fmt.Sprintf("validate %v", req.ValidateOnly)
 	for range 1 + g.IntN(2) {
 		t := kmsg.NewCreateTopicsRequestTopic()
-		t.Topic = often(g, fmt.Sprintf("x%d", g.IntN(50)), "t0", "", ".", "..", "a b", "__cluster_metadata", "t.0", "t_0")
+		t.Topic = often(g, fmt.Sprintf("x%d", g.IntN(8)), "t0", "", ".", "..", "a b", "__cluster_metadata", "t.0", "t_0")
 		t.NumPartitions = often(g, int32(1+g.IntN(3)), -1, 0, -2)
 		t.ReplicationFactor = often(g, int16(1), -1, 0, 2, -3)
 		if g.IntN(6) == 0 {
@@ -69,7 +69,7 @@ func (g *gen) deleteTopics() Step {
 	g.version(req, 1, 6)
 	req.TimeoutMillis = 10000
 	// Only what createTopics may have made: the topics of the other steps stay.
-	name := often(g, fmt.Sprintf("x%d", g.IntN(50)), "missing", "")
+	name := often(g, fmt.Sprintf("x%d", g.IntN(8)), "missing", "")
 	byID := req.Version >= 6 && g.IntN(2) == 0
 	req.TopicNames = []string{name}
 	t := kmsg.NewDeleteTopicsRequestTopic()
@@ -92,7 +92,7 @@ func (g *gen) createPartitions() Step {
 	req.TimeoutMillis = 10000
 	req.ValidateOnly = g.IntN(2) == 0
 	t := kmsg.NewCreatePartitionsRequestTopic()
-	t.Topic = often(g, fmt.Sprintf("x%d", g.IntN(50)), "missing", "t0", "")
+	t.Topic = often(g, fmt.Sprintf("x%d", g.IntN(8)), "missing", "t0", "")
 	t.Count = often(g, int32(2+g.IntN(3)), 0, -1, 1)
 	if t.Topic == "t0" {
 		req.ValidateOnly = true
@@ -127,7 +127,7 @@ func (g *gen) incrementalAlter() Step {
 	// Changes only topics that nothing is produced to.
 	r := kmsg.NewIncrementalAlterConfigsRequestResource()
 	r.ResourceType = often(g, kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceType(77))
-	r.ResourceName = often(g, fmt.Sprintf("x%d", g.IntN(50)), "missing", "t0")
+	r.ResourceName = often(g, fmt.Sprintf("x%d", g.IntN(8)), "missing", "t0")
 	req.ValidateOnly = r.ResourceName == "t0" || g.IntN(3) == 0
 	what := fmt.Sprintf("%d %q validate %v", r.ResourceType, r.ResourceName, req.ValidateOnly)
 	for range 1 + g.IntN(2) {
@@ -146,7 +146,7 @@ func (g *gen) alter() Step {
 	g.version(req, 0, 2)
 	r := kmsg.NewAlterConfigsRequestResource()
 	r.ResourceType = kmsg.ConfigResourceTypeTopic
-	r.ResourceName = often(g, fmt.Sprintf("x%d", g.IntN(50)), "missing", "t0")
+	r.ResourceName = often(g, fmt.Sprintf("x%d", g.IntN(8)), "missing", "t0")
 	req.ValidateOnly = r.ResourceName == "t0" || g.IntN(3) == 0
 	what := fmt.Sprintf("%q validate %v", r.ResourceName, req.ValidateOnly)
 	for range g.IntN(3) {
