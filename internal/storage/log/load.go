@@ -199,6 +199,7 @@ func (x *Loader) makeSegments() error {
 		return err
 	}
 	h.release()
+	s.closeFiles()
 	x.log.unsynced.names++
 	x.segments = []*segment{s}
 	return nil
@@ -333,7 +334,7 @@ func (x *Loader) loadProducers(v *View) error {
 	if n := len(x.files.snapshots); n > 0 && x.files.snapshots[n-1] == v.End {
 		l.snapshotAt = v.End
 		info, err := x.dir.fs.Stat(path.Join(l.Path(), SnapshotName(v.End)))
-		if err == nil && info.Size > snapshotHead {
+		if err == nil && info.Size != snapshotHead {
 			err = l.producers.LoadSnapshot(x.dir.fs, l.Path(), v.End, x.now, l.producerTTL())
 		}
 		if _, damaged := errors.AsType[*FormatError](err); !damaged && !isGone(err) {
