@@ -47,6 +47,8 @@ func (b *Broker) handleListOffsets(_ *server.Call, r kmsg.Request) *promise.Prom
 			switch {
 			case times > 1:
 				err = kafka.InvalidRequest
+			case p.Timestamp < 0 && req.Version < specialTimestampSince(p.Timestamp):
+				err = kafka.UnsupportedVersion // whether the partition is there or not
 			case !ok:
 				err = kafka.UnknownTopicOrPartition
 			default:
@@ -67,9 +69,6 @@ func (b *Broker) listOffset(
 	t *metadata.Topic, req *kmsg.ListOffsetsRequest, p *kmsg.ListOffsetsRequestTopicPartition,
 ) (replica.OffsetAt, error) {
 	none := replica.OffsetAt{Offset: kafka.NoOffset, TimestampMs: -1, Epoch: kafka.NoEpoch}
-	if p.Timestamp < 0 && req.Version < specialTimestampSince(p.Timestamp) {
-		return none, kafka.UnsupportedVersion
-	}
 	part, err := b.partitionOf(t, p.Partition)
 	if err != nil {
 		return none, err

@@ -70,6 +70,11 @@ func TestListOffsets(t *testing.T) {
 			if kafka.Code(p.ErrorCode) != code || p.Offset != offset || p.Timestamp != at || p.LeaderEpoch != epoch {
 				t.Errorf("version %d, timestamp %d: %+v", v, c.timestamp, p)
 			}
+			if code == since {
+				if p := f.listed(listRequest(v, "none", 0, c.timestamp)); kafka.Code(p.ErrorCode) != since || p.Offset != -1 {
+					t.Errorf("version %d, timestamp %d, no topic: %+v", v, c.timestamp, p)
+				}
+			}
 		}
 		if p := f.listed(listRequest(v, "lo", 1, -1)); p.Offset != 0 || p.ErrorCode != 0 {
 			t.Errorf("version %d, empty: %+v", v, p)
