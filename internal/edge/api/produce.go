@@ -52,6 +52,9 @@ func (h *produceHandler) handle(c *server.Call, r kmsg.Request) *promise.Promise
 	op := h.begin(c, req)
 	op.lay(req)
 	transactional := req.TransactionID != nil
+	if !transactional && anyTransactional(req) {
+		op.refuseAll(kafka.TransactionalIDAuthorizationFailed)
+	}
 	for i := range op.targets {
 		h.produce(op, &op.targets[i], transactional)
 	}

@@ -90,6 +90,20 @@ func (h *produceHandler) maxExpanded(image *metadata.Image, topic string, size i
 	return min(limit, d.bytes)
 }
 
+// anyTransactional says whether a request holds a transactional batch. Without a transactional id that spoils
+// the whole request, before any partition is looked for.
+func anyTransactional(req *kmsg.ProduceRequest) bool {
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		for j := range t.Partitions {
+			if batch, _, err := record.Split(t.Partitions[j].Records); err == nil && batch.IsTransactional() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // refuseRecords tells which records were wrong (KIP-467).
 func (op *produceOp) refuseRecords(t *produceTarget, errors []record.RecordError) {
 	if len(errors) == 0 || op.version < 8 {

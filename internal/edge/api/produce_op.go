@@ -101,6 +101,15 @@ func (op *produceOp) refuse(t *produceTarget, err error, message bool) {
 	}
 }
 
+// refuseAll writes one error for every batch of the request, and leaves nothing to append.
+func (op *produceOp) refuseAll(err error) {
+	for i := range op.targets {
+		op.refuse(&op.targets[i], err, false)
+	}
+	clear(op.targets)
+	op.targets = op.targets[:0]
+}
+
 // park prepares for a reply that comes later. The handler still holds its own pending count.
 func (op *produceOp) park(timeout time.Duration) {
 	w := op.h.b.waits()

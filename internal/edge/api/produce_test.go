@@ -166,6 +166,25 @@ func TestProduceTransactional(t *testing.T) {
 	}
 }
 
+// TestProduceTransactionalBatchWithoutID: the whole request is refused, also for partitions that are not there
+// and for batches that are in order.
+func TestProduceTransactionalBatchWithoutID(t *testing.T) {
+	f := newFixture(t)
+	f.create("pr", 1)
+	o := record.Options{Producer: &record.Producer{ID: 5}, Transactional: true}
+	req := produceRequest(9, "pr", 0, -1, batchOf(t, record.Options{}, "a"))
+	req.Topics = append(req.Topics, produceRequest(9, "none", 3, -1, batchOf(t, o, "a")).Topics...)
+	for _, topic := range ask[*kmsg.ProduceResponse](f, req).Topics {
+		p := topic.Partitions[0]
+		if kafka.Code(p.ErrorCode) != kafka.TransactionalIDAuthorizationFailed || p.BaseOffset != -1 || p.LogStartOffset != -1 {
+			t.Errorf("%s: %v, %+v", topic.Topic, kafka.Code(p.ErrorCode), p)
+		}
+	}
+	if p := f.one("pr", 0, batchOf(t, record.Options{}, "a")); p.ErrorCode != 0 || p.BaseOffset != 0 {
+		t.Errorf("something of the refused request was appended: %+v", p)
+	}
+}
+
 func TestProduceAcks(t *testing.T) {
 	f := newFixture(t)
 	f.create("pr", 1)
