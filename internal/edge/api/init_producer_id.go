@@ -29,6 +29,9 @@ func (b *Broker) handleInitProducerID(_ *server.Call, r kmsg.Request) *promise.P
 		}
 		return answer(initProducerIDReply(ProducerIDReply{Err: code}))
 	}
+	if req.Version >= 3 && (req.ProducerID == int64(kafka.NoProducer)) != (req.ProducerEpoch == int16(kafka.NoProducerEpoch)) {
+		return answer(initProducerIDReply(ProducerIDReply{Err: kafka.InvalidRequest})) // half of what it had
+	}
 	return promise.Map(b.ProducerID(), initProducerIDReply)
 }
 

@@ -24,6 +24,16 @@ func TestInitProducerID(t *testing.T) {
 		if r := ask[*kmsg.InitProducerIDResponse](f, req); r.ErrorCode != 0 || r.ProducerID <= last || r.ProducerEpoch != 0 {
 			t.Fatalf("version %d: %+v", v, r)
 		}
+		for _, half := range [][2]int64{{5, -1}, {-1, 3}} {
+			want := kafka.Code(0)
+			if v >= 3 {
+				want = kafka.InvalidRequest
+			}
+			req.ProducerID, req.ProducerEpoch = half[0], int16(half[1])
+			if r := ask[*kmsg.InitProducerIDResponse](f, req); kafka.Code(r.ErrorCode) != want {
+				t.Fatalf("version %d, %v: %+v", v, half, r)
+			}
+		}
 		last++
 		for id, code := range map[string]kafka.Code{"": kafka.InvalidRequest, "tx": kafka.TransactionalIDAuthorizationFailed} {
 			req.TransactionalID = &id
