@@ -24,7 +24,7 @@ type answers struct {
 	Producers  []ProducerInfo
 	Aborted    []AbortedTxn
 	Times      []TimestampOffset
-	Bytes      []byte
+	Bytes      string
 }
 
 func ask(x *crashRun, l *Log) (answers, error) {
@@ -48,7 +48,8 @@ func ask(x *crashRun, l *Log) (answers, error) {
 		return a, fmt.Errorf("max timestamp: %w", err)
 	}
 	a.Times = append(a.Times, at)
-	a.Bytes, err = readPieces(v)
+	b, err := readPieces(v)
+	a.Bytes = string(b)
 	return a, err
 }
 
@@ -198,8 +199,8 @@ func (x *crashRun) sameAnswers(got, want answers, name string, clean bool) error
 // judgeRot: after recovery only whole, original batches are left; without one, damage shows in the checksum, or lies in
 // the two fields that it does not cover.
 func judgeRot(got, want answers, clean bool) error {
-	if !clean && !bytes.HasPrefix(want.Bytes, got.Bytes) {
-		rest, original := got.Bytes, want.Bytes
+	if !clean && !strings.HasPrefix(want.Bytes, got.Bytes) {
+		rest, original := []byte(got.Bytes), []byte(want.Bytes)
 		for len(rest) > 0 {
 			b, next, err := record.Split(rest)
 			if err != nil {

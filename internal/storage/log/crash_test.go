@@ -22,7 +22,7 @@ import (
 
 var (
 	crashSeeds = flag.Int("crash.seeds", 1, "random loss patterns per crash point")
-	long       = flag.Bool("long", false, "fail every call of every script, not every fifth")
+	long       = flag.Bool("long", false, "fail every call of every script, not every ninth")
 )
 
 // stopped ends a script at the crash.

@@ -30,7 +30,7 @@ func TestErrorAtEveryCall(t *testing.T) {
 			for _, rule := range rules {
 				stride := 1
 				if !*long {
-					stride = 5 // another part of the calls for each script and rule
+					stride = 9 // another part of the calls for each script and rule
 				}
 				for n := 1 + (len(name)+len(rule))%stride; ; n += stride {
 					what := fmt.Sprintf(rule, n)
