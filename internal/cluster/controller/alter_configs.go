@@ -1,8 +1,6 @@
 package controller
 
 import (
-	"cmp"
-	"errors"
 	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -96,11 +94,10 @@ func (a *configAlterer) alter(i int, judge func(config.Resource) ([]config.Write
 		return true, kafka.Errorf(kafka.InvalidRequest, "the resource stands there twice")
 	}
 	writes, err := judge(res)
-	// A malformed request is refused before the resource is looked for.
-	if !errors.Is(err, kafka.InvalidRequest) {
-		err = cmp.Or(a.checkExists(res), err)
-	}
 	if err != nil {
+		return true, err // what is wrong in itself is refused before the resource is looked for
+	}
+	if err := a.checkExists(res); err != nil {
 		return true, err
 	}
 	if err := checkSize(len(a.records) + 2*len(writes)); err != nil { // each may bring a ClearElr along
