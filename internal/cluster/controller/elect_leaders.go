@@ -19,11 +19,10 @@ const (
 // get one at the price of data. Without a list every partition is looked at, and those that need nothing are
 // not told.
 func (t *turn) electLeaders(r *kmsg.ElectLeadersRequest) Result {
-	reply := kmsg.NewPtrElectLeadersResponse()
 	if r.ElectionType != preferredElection && r.ElectionType != uncleanElection {
-		reply.ErrorCode = int16(kafka.InvalidRequest)
-		return Result{Reply: reply}
+		return Result{Reply: refuseElection(r)}
 	}
+	reply := kmsg.NewPtrElectLeadersResponse()
 	e := &elector{turn: t, kind: r.ElectionType, done: map[kafka.TopicPartition]bool{}}
 	if r.Topics == nil {
 		for topic := range t.Image.Topics() {
@@ -46,6 +45,22 @@ func (t *turn) electLeaders(r *kmsg.ElectLeadersRequest) Result {
 		reply.Topics = append(reply.Topics, out)
 	}
 	return Result{Records: e.records, Reply: reply}
+}
+
+// refuseElection answers an unknown election type: for the whole request, and beside each partition asked about.
+func refuseElection(r *kmsg.ElectLeadersRequest) *kmsg.ElectLeadersResponse {
+	err := kafka.Errorf(kafka.InvalidRequest, "there is no election type %d", r.ElectionType)
+	reply := kmsg.NewPtrElectLeadersResponse()
+	reply.ErrorCode = int16(kafka.InvalidRequest)
+	for _, topic := range r.Topics {
+		out := kmsg.NewElectLeadersResponseTopic()
+		out.Topic = topic.Topic
+		for _, index := range topic.Partitions {
+			out.Partitions = append(out.Partitions, electionResult(index, err))
+		}
+		reply.Topics = append(reply.Topics, out)
+	}
+	return reply
 }
 
 func electionResult(index int32, err error) kmsg.ElectLeadersResponseTopicPartition {
