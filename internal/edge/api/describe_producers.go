@@ -46,6 +46,9 @@ func (b *Broker) describeProducers(
 	out.Partition = tp.Partition
 	part, err := b.partition(image, tp)
 	if err != nil {
+		if bad := checkTopicName(tp.Topic); bad != nil {
+			err = bad
+		}
 		out.ErrorCode = int16(kafka.CodeOf(err))
 		return out
 	}

@@ -19,7 +19,8 @@ func TestDescribeProducers(t *testing.T) {
 	}
 	req := kmsg.NewPtrDescribeProducersRequest()
 	req.Topics = []kmsg.DescribeProducersRequestTopic{{Topic: "id", Partitions: []int32{0, 1, 7}},
-		{Topic: "far", Partitions: []int32{0}}, {Topic: "none", Partitions: []int32{0}}}
+		{Topic: "far", Partitions: []int32{0}}, {Topic: "none", Partitions: []int32{0}},
+		{Topic: "bad/name", Partitions: []int32{0}}}
 	r := ask[*kmsg.DescribeProducersResponse](f, req)
 	ps := r.Topics[0].Partitions
 	if len(ps[0].ActiveProducers) != 1 || len(ps[1].ActiveProducers) != 0 || ps[1].ErrorCode != 0 {
@@ -31,7 +32,8 @@ func TestDescribeProducers(t *testing.T) {
 	}
 	for i, want := range map[*kmsg.DescribeProducersResponseTopicPartition]kafka.Code{
 		&ps[2]: kafka.UnknownTopicOrPartition, &r.Topics[1].Partitions[0]: kafka.NotLeaderOrFollower,
-		&r.Topics[2].Partitions[0]: kafka.UnknownTopicOrPartition} {
+		&r.Topics[2].Partitions[0]: kafka.UnknownTopicOrPartition,
+		&r.Topics[3].Partitions[0]: kafka.InvalidTopicException} {
 		if kafka.Code(i.ErrorCode) != want {
 			t.Errorf("partition %d: %v, want %v", i.Partition, kafka.Code(i.ErrorCode), want)
 		}
