@@ -2,6 +2,7 @@ package api
 
 import (
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -192,6 +193,12 @@ func TestDescribeTopicPartitionsFields(t *testing.T) {
 		!slices.Equal(p.EligibleLeaderReplicas, []int32{2}) || !slices.Equal(p.LastKnownELR, []int32{1}) ||
 		!slices.Equal(p.OfflineReplicas, []int32{2}) || !slices.Equal(p.Replicas, []int32{1, 2}) {
 		t.Errorf("%+v", r)
+	}
+	unnamed := *req
+	unnamed.Topics = []kmsg.DescribeTopicPartitionsRequestTopic{{Topic: ""}}
+	if r := ask[*kmsg.DescribeTopicPartitionsResponse](f, &unnamed).Topics[0]; r.AuthorizedOperations != math.MinInt32 ||
+		kafka.Code(r.ErrorCode) != kafka.InvalidTopicException {
+		t.Errorf("the empty name: %+v", r)
 	}
 	f.fence(1)
 	p = ask[*kmsg.DescribeTopicPartitionsResponse](f, req).Topics[0].Partitions[0]

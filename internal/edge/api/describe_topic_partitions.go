@@ -1,6 +1,7 @@
 package api
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -94,6 +95,9 @@ func (p *partitionPage) add(name string) bool {
 	}
 	out := kmsg.NewDescribeTopicPartitionsResponseTopic()
 	out.Topic, out.IsInternal, out.AuthorizedOperations = &name, isInternal(name), allTopicOperations
+	if name == "" {
+		out.AuthorizedOperations = math.MinInt32 // nothing that anybody could do something with
+	}
 	t, ok := p.image.Topic(name)
 	if !ok {
 		out.ErrorCode = int16(kafka.UnknownTopicOrPartition)
