@@ -137,7 +137,7 @@ func (op *fetchOp) partition(w *fetchWriter, image *metadata.Image, p *fetchResu
 		w.int64(int64(p.LogStart))
 	}
 	switch {
-	case op.readCommitted || p.unread:
+	case op.readCommitted && p.code == 0 || p.unread:
 		w.arrayLen(len(p.Aborted))
 		for _, a := range p.Aborted {
 			w.int64(int64(a.ProducerID))

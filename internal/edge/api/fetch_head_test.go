@@ -111,11 +111,11 @@ func (c *headCase) partition(topic string) (fetchResult, kmsg.FetchResponseTopic
 	if r.code == kafka.KafkaStorageError && v <= 5 {
 		want.ErrorCode = int16(kafka.NotLeaderOrFollower)
 	}
-	if c.op.readCommitted || r.unread {
+	if c.op.readCommitted && r.code == 0 || r.unread {
 		want.AbortedTransactions = []kmsg.FetchResponseTopicPartitionAbortedTransaction{}
 	}
 	for range c.rnd.IntN(3) {
-		if !c.op.readCommitted {
+		if !c.op.readCommitted || r.code != 0 {
 			break
 		}
 		a := log.AbortedTxn{ProducerID: kafka.ProducerID(c.rnd.Int64()), First: kafka.Offset(c.rnd.Int64())}

@@ -149,6 +149,11 @@ func TestFetchIsolation(t *testing.T) {
 		if p := f.fetched(req); p.AbortedTransactions == nil || len(valuesIn(t, p.RecordBatches)) != 1 {
 			t.Fatalf("read committed: %+v", p)
 		}
+		beyond := fetchRequest(v, "fe", 0, 10)
+		beyond.IsolationLevel = 1
+		if p := f.fetched(beyond); p.AbortedTransactions != nil || kafka.Code(p.ErrorCode) != kafka.OffsetOutOfRange {
+			t.Fatalf("read committed, beyond the end: %+v", p)
+		}
 		req.IsolationLevel = 9
 		r := ask[*kmsg.FetchResponse](f, req)
 		if v >= 7 && kafka.Code(r.ErrorCode) != kafka.UnknownServerError {
