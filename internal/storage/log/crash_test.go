@@ -701,3 +701,40 @@ func (x *crashRun) goOn(t *testing.T, l *Log, what string) {
 	}
 	again.Close(false, x.now)
 }
+
+// syncfsFS makes names durable with SyncAll, as syncfs does.
+type syncfsFS struct{ *vfs.Mem }
+
+func (syncfsFS) SyncAllNames() bool { return true }
+
+func (f syncfsFS) SyncAll(dir string) (bool, error) {
+	ok, err := f.Mem.SyncAll(dir)
+	if err != nil {
+		return ok, err
+	}
+	entries, err := f.ReadDir(dir)
+	if err != nil {
+		return ok, err
+	}
+	for _, e := range entries {
+		if e.IsDir {
+			err = errors.Join(err, f.SyncDir(path.Join(dir, e.Name)))
+		}
+	}
+	return ok, errors.Join(err, f.SyncDir(dir))
+}
+
+// TestCrashWithSyncfs is TestCrashAtEveryCall where a group flush makes no call but SyncAll.
+func TestCrashWithSyncfs(t *testing.T) {
+	script := crashScripts["group flush over epochs"]
+	for at := int64(1); ; at++ {
+		mem := vfs.NewMem(vfs.MemOptions{})
+		x, err := runScript(t, mem, syncfsFS{mem}, script, at)
+		if err == nil {
+			break
+		}
+		rnd := rand.New(rand.NewPCG(uint64(at), 3))
+		x.check(t, mem.CrashClone(rnd, vfs.CrashOptions{}), fmt.Sprintf("call %d, all lost", at), false)
+		x.check(t, mem.CrashClone(rnd, vfs.KeepSome(rnd)), fmt.Sprintf("call %d, some lost", at), true)
+	}
+}
