@@ -198,3 +198,6 @@ func (k kernelVersion) reportsWriteBackErrors() bool { return k.atLeast(5, 8) }
 // reportsJournalErrors: until about Linux 5.17 syncfs ignored what the file system's own sync answered, a failed
 // journal commit for example; fsync of any file of it reports that.
 func (k kernelVersion) reportsJournalErrors() bool { return k.atLeast(5, 18) }
+
+// SyncAllNames says that a successful SyncAll makes names durable as well: syncfs commits the journal that holds them.
+func (o *osFS) SyncAllNames() bool { return true }
