@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ import (
 type Node struct {
 	config map[string]string
 	fs     *vfs.Mem
-	memory *server.MemoryListener
+	memory atomic.Pointer[server.MemoryListener] // of the running process; clients dial while it is replaced
 	node   *node.Node
 	random *rand.Rand
 }
@@ -70,9 +71,10 @@ func (n *Node) start(t testing.TB) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	n.memory = server.NewMemoryListener(address)
+	memory := server.NewMemoryListener(address)
+	n.memory.Store(memory)
 	n.node, err = node.Start(ctx, node.Options{Config: static, FS: n.fs, Log: slog.New(slog.DiscardHandler), NoAdmin: true,
-		Memory: n.memory, NoListen: true})
+		Memory: memory, NoListen: true})
 	if err != nil {
 		t.Fatalf("the node did not start: %v", err)
 	}
@@ -82,7 +84,9 @@ func (n *Node) start(t testing.TB) {
 func (n *Node) Address() string { return address }
 
 // Dial connects to the node, whatever network and address say. After a Restart it reaches the new process.
-func (n *Node) Dial(ctx context.Context, _, _ string) (net.Conn, error) { return n.memory.Dial(ctx) }
+func (n *Node) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	return n.memory.Load().Dial(ctx)
+}
 
 // Client makes a client of the node that is closed when the test ends.
 func (n *Node) Client(t testing.TB, options ...kgo.Opt) *kgo.Client {
