@@ -87,9 +87,7 @@ func (n *Node) topicConfig(image *metadata.Image, topic string) *log.Config {
 }
 
 func resolver(s *config.Static, self config.Node, image *metadata.Image) *config.Resolver {
-	return config.NewResolver(s, self.ID, func(t config.ResourceType, name string) config.Stored {
-		return image.Config(metadata.ResourceType(t), name)
-	})
+	return image.Resolver(s, self.ID)
 }
 
 // tooManyProducers says whether the node remembers as many producer ids as it may.

@@ -13,9 +13,7 @@ func (t *turn) resolver() *config.Resolver {
 }
 
 func resolverOf(s *Settings, image *metadata.Image) *config.Resolver {
-	return config.NewResolver(s.Static, s.Node, func(rt config.ResourceType, name string) config.Stored {
-		return image.Config(metadata.ResourceType(rt), name)
-	})
+	return image.Resolver(s.Static, s.Node)
 }
 
 // topicFacts are the settings of a topic that elections depend on.

@@ -84,10 +84,5 @@ type LogDir struct {
 
 // Resolver gives the configuration resolver of an image.
 func (b *Broker) Resolver(image *metadata.Image) *config.Resolver {
-	return config.NewResolver(b.Config, b.Self, func(t config.ResourceType, name string) config.Stored {
-		if c := image.Config(metadata.ResourceType(t), name); c != nil {
-			return c
-		}
-		return nil
-	})
+	return image.Resolver(b.Config, b.Self)
 }
