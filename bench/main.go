@@ -22,16 +22,16 @@ import (
 )
 
 type options struct {
-	broker      string
-	pid         int
-	topic       string
-	partitions  int
-	batch       int
-	mib         int
-	connections int
-	depth       int
-	count       int
-	configs     string
+	broker        string
+	pid           int
+	topic         string
+	partitions    int
+	batch, answer int
+	mib           int
+	connections   int
+	depth         int
+	count         int
+	configs       string
 }
 
 func main() {
@@ -41,6 +41,7 @@ func main() {
 	flag.StringVar(&o.topic, "topic", "bench", "topic; made anew")
 	flag.IntVar(&o.partitions, "partitions", 6, "partitions")
 	flag.IntVar(&o.batch, "batch", 256<<10, "batch size in bytes")
+	flag.IntVar(&o.answer, "answer", 1<<20, "most bytes of a fetch answer")
 	flag.IntVar(&o.mib, "mib", 1024, "MiB to move")
 	flag.IntVar(&o.connections, "connections", 2, "connections")
 	flag.IntVar(&o.depth, "depth", 5, "requests in flight a connection")

@@ -215,11 +215,11 @@ func fetchOn(o options, n int, want int64) (got int64, count int, err error) {
 func fetchOnce(w *wire, o options, p int32, offset int64, correlation int32) ([]byte, error) {
 	r := kmsg.NewPtrFetchRequest()
 	r.SetVersion(11)
-	r.ReplicaID, r.MaxWaitMillis, r.MinBytes, r.MaxBytes, r.SessionEpoch = -1, 100, 1, 1<<20, -1
+	r.ReplicaID, r.MaxWaitMillis, r.MinBytes, r.MaxBytes, r.SessionEpoch = -1, 100, 1, int32(o.answer), -1
 	t := kmsg.NewFetchRequestTopic()
 	t.Topic = o.topic
 	x := kmsg.NewFetchRequestTopicPartition()
-	x.Partition, x.FetchOffset, x.PartitionMaxBytes, x.CurrentLeaderEpoch = p, offset, 1<<20, -1
+	x.Partition, x.FetchOffset, x.PartitionMaxBytes, x.CurrentLeaderEpoch = p, offset, int32(o.answer), -1
 	t.Partitions = append(t.Partitions, x)
 	r.Topics = append(r.Topics, t)
 	if err := w.send(correlation, r); err != nil {
