@@ -13,16 +13,43 @@ type group struct {
 	id      string
 	kind    kind
 	offsets offsets
-	history []Rebalance // the last ones, oldest first
+	pending map[kafka.ProducerID]*offsets // of open transactions; nil when there never were any
+	history []Rebalance                   // the last ones, oldest first
+}
+
+// What ListGroups shows of kinds.
+const (
+	typeClassic      = "Classic"
+	typeConsumer     = "Consumer"
+	consumerProtocol = "consumer" // the protocol type of consumers in either kind
+)
+
+// create adds a group that has nothing yet: an empty classic one, as Kafka makes them.
+func (m *Machine) create(id string) *group {
+	g := &group{id: id, kind: newClassicGroup(id)}
+	m.groups[id] = g
+	return g
+}
+
+// vacate takes the kind of a group away, because its tombstone was applied: what is left is a group that only has
+// offsets, or none.
+func (m *Machine) vacate(g *group) {
+	if g.offsets.empty() && !g.open() {
+		delete(m.groups, g.id)
+		return
+	}
+	g.kind = newClassicGroup(g.id)
 }
 
 // kind is what distinguishes groups of the classic protocol (*classicGroup) and of the consumer protocol
 // (*consumerGroup). A group that only ever had offsets is an empty classic one.
 type kind interface {
-	// groupType is "classic" or "consumer"; protocolType what ListGroups shows; state the present state's name.
+	// groupType is typeClassic or typeConsumer; protocolType what ListGroups shows; state the present state's name;
+	// generation the generation or group epoch.
 	groupType() string
 	protocolType() string
 	state() string
+	generation() int32
 	members() int
 	// checkCommit says whether a member may commit offsets; the returned function, if any, judges each partition
 	// (KIP-1251). It may refresh the member's session by timers.

@@ -45,11 +45,17 @@ type Machine struct {
 	o      Options
 	image  *metadata.Image
 	groups map[string]*group
+	// open holds, by producer, the groups to which an open transaction would commit offsets.
+	open  map[kafka.ProducerID][]*group
+	last  kafka.Offset // of the newest record applied
+	sweep sweep
 }
 
 // New makes an empty machine. image is the metadata of the moment.
 func New(o Options, image *metadata.Image) *Machine {
-	return &Machine{o: o, image: image, groups: map[string]*group{}}
+	return &Machine{
+		o: o, image: image, groups: map[string]*group{}, open: map[kafka.ProducerID][]*group{}, last: kafka.NoOffset,
+	}
 }
 
 var _ coordinator.Machine = (*Machine)(nil)
@@ -70,6 +76,7 @@ const (
 
 // Apply takes one record over.
 func (m *Machine) Apply(r coordinator.Record, at coordinator.Origin) error {
+	m.last = at.Offset
 	if len(r.Key) < 2 {
 		return kafka.Errorf(kafka.CorruptMessage, "a key of %d bytes", len(r.Key))
 	}
@@ -109,11 +116,52 @@ func (m *Machine) Handle(now time.Time, e coordinator.Event, rnd *rand.Rand) coo
 	case coordinator.Loaded:
 		m.image = e.Image
 		return m.loaded(now)
+	case groupLoaded:
+		return m.groupLoaded(now, e)
 	case coordinator.ImageChanged:
 		m.image = e.Image
 		return m.imageChanged(now, e)
 	}
 	return coordinator.Result{}
+}
+
+// groupLoaded has one group set up its timers and soft state after a load.
+type groupLoaded struct{ id string }
+
+// loaded sets up what the log does not hold. Groups get an event each, as they may have something to write.
+func (m *Machine) loaded(now time.Time) coordinator.Result {
+	r := coordinator.Result{Timers: []coordinator.Timer{m.nextSweep(now), m.sweepSoon(now)}}
+	for _, id := range m.ids() {
+		r.Next = append(r.Next, groupLoaded{id})
+	}
+	return r
+}
+
+func (m *Machine) groupLoaded(now time.Time, e groupLoaded) coordinator.Result {
+	g := m.groups[e.id]
+	if g == nil {
+		return coordinator.Result{}
+	}
+	if m.consumerGroup(e.id) != nil {
+		return coordinator.Result{Scope: e.id, Timers: m.consumerLoaded(now, g)}
+	}
+	return m.classicLoaded(now, g)
+}
+
+// imageChanged lets consumer groups see new topics and partitions, and drops the offsets of topics that went.
+func (m *Machine) imageChanged(now time.Time, e coordinator.ImageChanged) coordinator.Result {
+	m.consumerImageChanged(now, e)
+	gone := false
+	for c := range e.Diff.Topics() {
+		if c.Removed() {
+			gone = true
+			m.removed(c.Old.Name)
+		}
+	}
+	if !gone {
+		return coordinator.Result{}
+	}
+	return coordinator.Result{Timers: []coordinator.Timer{m.sweepSoon(now)}}
 }
 
 func (m *Machine) request(now time.Time, p *coordinator.Pending, rnd *rand.Rand) coordinator.Result {
@@ -167,7 +215,7 @@ func (m *Machine) fired(now time.Time, k coordinator.TimerKey, rnd *rand.Rand) c
 	case timerSession, timerRevocation, timerAssignment, timerRegex:
 		return m.consumerTimer(now, k, rnd)
 	case timerExpiry:
-		return m.expire(now)
+		return m.expire(now, k)
 	}
 	return coordinator.Result{}
 }
