@@ -60,7 +60,11 @@ type ImageChanged struct {
 }
 
 // Loaded ends the load: everything in the log has been applied. Timers and soft state are to be set up now.
-type Loaded struct{ Image *metadata.Image }
+type Loaded struct {
+	Image *metadata.Image
+	// LeaderEpoch is the epoch in which this node leads the partition: the coordinator epoch of transaction markers.
+	LeaderEpoch kafka.LeaderEpoch
+}
 
 // Call says who sent a request.
 type Call struct {
@@ -100,7 +104,8 @@ type Reply struct {
 	Answer
 }
 
-// Result is what an event entails.
+// Result is what an event entails. When Records cannot be appended, nothing of it happens but that Replies carry the reason
+// and that Then is told.
 type Result struct {
 	// Scope is the group or transactional id that the event is about. Replies without Records wait until the last write
 	// of their scope is committed, so that nobody is shown what may still vanish. WholeShard waits for every write.
@@ -115,12 +120,19 @@ type Result struct {
 	// (the error is the one of the append, mapped for coordinators).
 	Replies []Reply
 	Timers  []Timer
+	// Outgoing is work for others, handed out when Replies leave: never before what it follows from is committed. It is
+	// dropped when the records cannot be appended.
+	Outgoing []Work
 	// Then runs right after the append, or in place of it when there are no Records: err says why nothing was written.
 	// On success the records are applied by then. Its result is carried out in turn.
 	Then func(now time.Time, err error) Result
 	// Next are events to be handled right after this one, in order.
 	Next []Event
 }
+
+// Work is something that a machine asks of others (Options.Work): its type is the machine's own. What comes of it returns to
+// the same shard as an event, as long as the shard lives.
+type Work any
 
 // TimerKey names a timer of a shard.
 type TimerKey struct {
