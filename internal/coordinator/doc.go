@@ -6,7 +6,8 @@
 // whoever runs the node in bounded steps, and time comes from Options.
 //
 // Locking: a shard has one mutex, held over one event: Handle, the append, Apply. Order: shard, replica.Partition, log.
-// Replies, effects and timers run after it is released.
+// Replies and effects run after it is released. The runtime's own mutex guards which shards there are, and is never held
+// together with a shard's.
 //
-// Start reading at machine.go (the contract), then shard.go.
+// Start reading at machine.go (the contract), then runtime.go and shard.go.
 package coordinator

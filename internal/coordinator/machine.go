@@ -76,7 +76,7 @@ type Call struct {
 }
 
 // Pending is a request until it is answered. A machine may keep it and answer later; if the shard goes away first, the
-// runtime answers NOT_COORDINATOR.
+// runtime answers NOT_COORDINATOR. A request is given to one runtime once.
 type Pending struct {
 	Call Call
 	// Body owns its memory and is about one group or transactional id (the handler takes batches apart); nobody
@@ -84,6 +84,7 @@ type Pending struct {
 	Body kmsg.Request
 
 	answer promise.Promise[Answer]
+	stay   stay
 }
 
 // NewPending makes a request.

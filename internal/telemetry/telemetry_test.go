@@ -190,6 +190,7 @@ func TestEveryRowHasAHandle(t *testing.T) {
 	NewPartitions(r)
 	NewController(r)
 	NewQuorum(r)
+	NewCoordinator(r, "group", func() CoordinatorCounts { return CoordinatorCounts{} })
 	NewProcess(r, "v", time.Unix(5, 0))
 	NewLogger(io.Discard, LogOptions{Registry: r})
 	got := scrape(t, r)

@@ -10,6 +10,7 @@ import (
 	"moldau/internal/cluster/quorum"
 	"moldau/internal/cluster/replica"
 	"moldau/internal/config"
+	"moldau/internal/coordinator"
 	"moldau/internal/edge/server"
 	"moldau/internal/kafka"
 	"moldau/internal/promise"
@@ -46,6 +47,8 @@ type Broker struct {
 	// Advertised gives the address that clients of a connection should use for a broker: for this node what is
 	// advertised, or the local address of the connection; for others what they registered under the listener's name.
 	Advertised func(c *server.ConnInfo, b *metadata.Broker) (host string, port int32, ok bool)
+	// Groups coordinates groups.
+	Groups *coordinator.Runtime
 	// LogDirs lists the configured log directories, failed ones included.
 	LogDirs func() []LogDir
 

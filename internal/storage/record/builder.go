@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"moldau/internal/kafka"
 )
@@ -27,6 +28,8 @@ type Options struct {
 	DeleteHorizonMs int64
 
 	SizeHint int // expected size of the records in bytes, 0: unknown
+	// Buffer is room to build in, if it is large enough; its contents are lost. An uncompressed batch lies in it.
+	Buffer []byte
 }
 
 // Producer is the producer state that a batch carries.
@@ -82,7 +85,7 @@ func NewBuilder(o Options) *Builder {
 func (b *Builder) Reset(o Options) {
 	*b = Builder{opts: o, next: o.BaseOffset, last: o.BaseOffset - 1, base: o.DeleteHorizonMs}
 	b.max = NoTimestamp
-	b.buf = make([]byte, HeaderSize, HeaderSize+max(o.SizeHint, 256))
+	b.buf = slices.Grow(o.Buffer[:0], HeaderSize+max(o.SizeHint, 256))[:HeaderSize] // Build fills all of the header
 }
 
 // Append adds a record at the next offset. ts is in milliseconds since the epoch, or NoTimestamp; a nil key

@@ -1,0 +1,256 @@
+package coordinator
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"moldau/internal/cluster/metadata"
+	"moldau/internal/cluster/replica"
+	"moldau/internal/kafka"
+	"moldau/internal/storage/record"
+)
+
+// phase is where a shard is in its life. A closed shard stays closed: leading again takes a new one.
+type phase uint8
+
+const (
+	loading phase = iota
+	failed        // the load could not read; it is tried again
+	active
+	closed
+)
+
+func (p phase) String() string { return [...]string{"loading", "failed", "active", "closed"}[p] }
+
+// shard is one partition of the topic while this node leads it.
+type shard struct {
+	r       *Runtime
+	tp      kafka.TopicPartition
+	topicID kafka.UUID
+
+	mu      sync.Mutex // guards what follows, but for the machine of a shard that is loading: that is the load's
+	phase   phase
+	tries   int // loads that failed one after the other
+	part    *replica.Partition
+	machine Machine
+	image   *metadata.Image
+	rnd     *rand.Rand
+	parked  map[*Pending]struct{}
+	queue   []Event // events to handle, last first; empty between events
+	builder record.Builder
+	buffer  []byte // for the next batch
+
+	writes  writes
+	timers  timers
+	armed   time.Time // when the timer fires; zero: there is none
+	arming  uint64    // counts timers, so that one that comes late is known
+	cancel  func()
+	loadEnd *loadEnd // while what was loaded is not all committed
+}
+
+func newShard(r *Runtime, topicID kafka.UUID, partition int32) *shard {
+	return &shard{r: r, tp: partitionName(r.o.Topic, partition), topicID: topicID}
+}
+
+// request handles a client's request, unless there is a reason not to.
+func (s *shard) request(p *Pending) {
+	now := s.r.o.Now()
+	var out outbox
+	s.mu.Lock()
+	if err := s.refusal(); err != nil {
+		s.mu.Unlock()
+		p.answer.Set(Answer{Err: err})
+		return
+	}
+	s.handle(now, p, &out)
+	s.arm(now)
+	s.mu.Unlock()
+	out.run(s.r.o.Host)
+}
+
+// refusal is why the shard takes no request. The caller holds s.mu, as with all that follows unless it says otherwise.
+func (s *shard) refusal() error {
+	switch s.phase {
+	case loading:
+		return kafka.CoordinatorLoadInProgress
+	case active:
+		return nil
+	}
+	return kafka.NotCoordinator
+}
+
+// imageChanged tells the machine of newer metadata. Without s.mu.
+func (s *shard) imageChanged(image *metadata.Image, diff *metadata.Diff) {
+	now := s.r.o.Now()
+	var out outbox
+	s.mu.Lock()
+	if s.phase == active && s.image != image {
+		s.image = image
+		s.handle(now, ImageChanged{Image: image, Diff: diff}, &out)
+		s.arm(now)
+	}
+	s.mu.Unlock()
+	out.run(s.r.o.Host)
+}
+
+// inspect shows the machine. Without s.mu.
+func (s *shard) inspect(f func(Machine)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.refusal(); err != nil {
+		return err
+	}
+	f(s.machine)
+	return nil
+}
+
+// info describes the shard. Without s.mu.
+func (s *shard) info() ShardInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return ShardInfo{Partition: s.tp.Partition, State: s.phase.String(), Parked: len(s.parked), Waiting: s.writes.waiting}
+}
+
+// handle lets the machine handle e and what follows from it.
+func (s *shard) handle(now time.Time, e Event, out *outbox) {
+	s.queue = append(s.queue, e)
+	for n := len(s.queue); n > 0; n = len(s.queue) {
+		e := s.queue[n-1]
+		s.queue[n-1] = nil
+		s.queue = s.queue[:n-1]
+		s.carryOut(now, s.machine.Handle(now, e, s.rnd), out)
+		if p, ok := e.(*Pending); ok && p.stay.at == arrived {
+			s.park(p)
+		}
+		s.r.o.Metrics.Events.Inc()
+	}
+}
+
+// carryOut does what a result says, and what its Then says after it.
+func (s *shard) carryOut(now time.Time, res Result, out *outbox) {
+	for {
+		var w *write
+		var err error
+		if len(res.Records) > 0 {
+			w, err = s.write(now, &res, out)
+		}
+		s.reply(now, &res, w, err, out)
+		for _, t := range res.Timers {
+			s.timers.set(t)
+		}
+		for i := len(res.Next) - 1; i >= 0; i-- {
+			s.queue = append(s.queue, res.Next[i])
+		}
+		if res.Then == nil {
+			return
+		}
+		res = res.Then(now, err)
+	}
+}
+
+// reply lets replies go when what they tell is committed, or with err, which is why it was not even appended.
+func (s *shard) reply(now time.Time, res *Result, w *write, err error, out *outbox) {
+	if len(res.Replies) == 0 {
+		return
+	}
+	if w == nil && err == nil {
+		w = s.writes.lastOf(res)
+	}
+	for i := range res.Replies {
+		p := res.Replies[i].To
+		if p == nil || p.stay.at >= waits {
+			continue // answered before
+		}
+		if p.stay.at == parked {
+			delete(s.parked, p)
+		}
+		p.stay.answer = res.Replies[i].Answer
+		if err != nil {
+			p.stay.answer = Answer{Err: err}
+		}
+		if w == nil {
+			out.send(p)
+		} else {
+			s.writes.hold(p, w, now.Add(s.r.o.CommitTimeout()))
+		}
+	}
+}
+
+// park keeps a request that the machine will answer later.
+func (s *shard) park(p *Pending) {
+	if s.parked == nil {
+		s.parked = map[*Pending]struct{}{}
+	}
+	p.stay.at = parked
+	s.parked[p] = struct{}{}
+}
+
+// close ends the shard. What is parked is answered; what waits for a commit is answered by the partition, which no longer
+// leads or will. Without s.mu.
+func (s *shard) close() {
+	var out outbox
+	s.mu.Lock()
+	s.phase, s.machine = closed, nil
+	s.disarm()
+	s.sendParked(&out)
+	end := s.loadEnd
+	s.mu.Unlock()
+	out.run(s.r.o.Host)
+	if end != nil {
+		end.settle(kafka.NotCoordinator)
+	}
+}
+
+// sendParked answers what is parked, in no order that matters: every request is of another client.
+func (s *shard) sendParked(out *outbox) {
+	for p := range s.parked {
+		p.stay.answer = Answer{Err: kafka.NotCoordinator}
+		out.send(p)
+	}
+	s.parked = nil
+}
+
+// outbox is what an event leaves to be done once the lock is released.
+type outbox struct {
+	effects    replica.Effects
+	more       []replica.Effects
+	used       bool
+	head, tail *Pending
+}
+
+// add takes the effects of an append.
+func (o *outbox) add(e replica.Effects) {
+	if !o.used {
+		o.effects, o.used = e, true
+		return
+	}
+	o.more = append(o.more, e)
+}
+
+// send takes a request whose answer is decided. The caller holds the shard's lock.
+func (o *outbox) send(p *Pending) {
+	p.stay.at, p.stay.next = answered, nil
+	if o.tail == nil {
+		o.head = p
+	} else {
+		o.tail.stay.next = p
+	}
+	o.tail = p
+}
+
+// run does it.
+func (o *outbox) run(h replica.Host) {
+	if o.used {
+		o.effects.Run(h)
+		for i := range o.more {
+			o.more[i].Run(h)
+		}
+	}
+	for p := o.head; p != nil; {
+		next := p.stay.next
+		p.stay.next = nil
+		p.answer.Set(p.stay.answer)
+		p = next
+	}
+}
