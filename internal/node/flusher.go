@@ -1,11 +1,13 @@
 package node
 
 import (
+	"slices"
 	"sync"
 	"time"
 
 	"moldau/internal/cluster/replica"
 	"moldau/internal/storage/log"
+	"moldau/internal/storage/vfs"
 )
 
 // flusher syncs the partitions of one log directory: group commit. While one round is on the disk the next gathers, so
@@ -35,6 +37,9 @@ func newFlusher(dir *log.Dir, host replica.Host, now func() time.Time, groupFrom
 	return &flusher{dir: dir, host: host, now: now, observe: observe, groupFrom: groupFrom,
 		queued: make(map[*replica.Partition]struct{}), wake: make(chan struct{}, 1)}
 }
+
+// starvedPause keeps a flusher that found no file descriptor from asking again and again until somebody closes one.
+const starvedPause = 10 * time.Millisecond
 
 // request asks for a partition's flush. It never blocks.
 func (f *flusher) request(p *replica.Partition) {
@@ -102,6 +107,9 @@ func (f *flusher) flush(round []*replica.Partition) {
 	for i, p := range owners {
 		e := p.Flushed(now, tokens[i], errs[i])
 		e.Run(f.host)
+	}
+	if slices.ContainsFunc(errs, vfs.IsOutOfFiles) {
+		time.Sleep(starvedPause)
 	}
 }
 

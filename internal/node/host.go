@@ -1,9 +1,6 @@
 package node
 
 import (
-	"errors"
-	"io/fs"
-	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -59,13 +56,18 @@ func (n *Node) DirFailed(d *log.Dir, err error) {
 	}
 }
 
-// judge takes a directory offline when err says that its disk failed. A full disk is none, nor is a file that another
-// goroutine has deleted.
+// judge takes a directory offline when err says that its disk failed.
 func (n *Node) judge(d *log.Dir, err error) {
-	if _, io := errors.AsType[*fs.PathError](err); io && !vfs.IsNoSpace(err) && !errors.Is(err, fs.ErrNotExist) &&
-		!errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) {
+	if vfs.IsDiskFailure(err) {
 		n.DirFailed(d, err)
 	}
+}
+
+// LogBroken keeps a damaged log from being served, or made anew, before a start has recovered it.
+func (n *Node) LogBroken(p *replica.Partition, err error) {
+	n.log.Error("a partition is offline: its log is damaged; the next start recovers what can be",
+		"partition", p.TopicPartition().String(), "error", err)
+	n.manager.Broken(p.TopicPartition())
 }
 
 // DirFull refuses appends to a directory until space returns; upkeep looks.

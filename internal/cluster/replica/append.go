@@ -2,6 +2,7 @@ package replica
 
 import (
 	"errors"
+	"io"
 	"time"
 
 	"moldau/internal/kafka"
@@ -112,16 +113,35 @@ func (p *Partition) enqueue(w *AppendWaiter, acks Acks) {
 	}
 }
 
-// judge turns an append's error into what it means for the log directory.
+// judge turns a change's error into what it means beyond that change: a disk that failed takes the log directory
+// offline; a full one, or a lack of descriptors, passes; damage, a missing file, or a log that could not undo a change
+// ends this replica and no other. The caller holds p.mu.
 func (p *Partition) judge(err error, e *Effects) {
 	if !errors.Is(err, kafka.KafkaStorageError) {
 		return
 	}
-	if vfs.IsNoSpace(err) {
+	switch usable := p.log.Failed() == nil; {
+	case vfs.IsDiskFailure(err) || errors.Is(err, log.ErrSyncFailed):
+		e.failure = err
+	case usable && vfs.IsNoSpace(err):
 		e.full = true
+	case usable && (vfs.IsOutOfFiles(err) || errors.Is(err, io.ErrShortWrite)):
+		// Nothing was changed, and the next try may find what it needs.
+	default:
+		p.breakDown(err, e)
+	}
+}
+
+// breakDown takes this replica offline because its log is damaged. The caller holds p.mu.
+func (p *Partition) breakDown(err error, e *Effects) {
+	if p.role == Offline || p.role == Gone {
 		return
 	}
-	e.failure = err
+	p.role = Offline
+	e.fail(&p.byDisk, kafka.KafkaStorageError)
+	e.fail(&p.byReplicas, kafka.KafkaStorageError)
+	e.moved |= p.publish() | movedRole
+	e.broken = err
 }
 
 // Expire takes w out of the queues after its deadline and completes it with RequestTimedOut; what was appended stays.

@@ -16,6 +16,8 @@ type Host interface {
 	DirFailed(d *log.Dir, err error)
 	// DirFull reports that a write found no space.
 	DirFull(d *log.Dir)
+	// LogBroken reports that a partition's log is damaged and the replica offline; its directory is not.
+	LogBroken(p *Partition, err error)
 }
 
 // Effects is what a change of a partition entails. The caller runs it once, after the method that returned it, holding
@@ -28,6 +30,7 @@ type Effects struct {
 	tail    *AppendWaiter
 	isr     *ISRProposal
 	failure error // of the log directory
+	broken  error // of the partition's log alone
 	full    bool
 }
 
@@ -53,6 +56,9 @@ func (e *Effects) Run(h Host) {
 	}
 	if e.full {
 		h.DirFull(e.p.Log().Dir())
+	}
+	if e.broken != nil {
+		h.LogBroken(e.p, e.broken)
 	}
 	if e.failure != nil {
 		h.DirFailed(e.p.Log().Dir(), e.failure)

@@ -22,12 +22,14 @@ type desk struct {
 	flushes   []*Partition
 	proposals []ISRProposal
 	failed    []error
+	broken    []error
 	full      int
 }
 
 func (d *desk) RequestFlush(p *Partition)              { d.flushes = append(d.flushes, p) }
 func (d *desk) ProposeISR(_ *Partition, p ISRProposal) { d.proposals = append(d.proposals, p) }
 func (d *desk) DirFailed(_ *log.Dir, err error)        { d.failed = append(d.failed, err) }
+func (d *desk) LogBroken(_ *Partition, err error)      { d.broken = append(d.broken, err) }
 func (d *desk) DirFull(*log.Dir)                       { d.full++ }
 func (d *desk) run(e Effects)                          { e.Run(d) }
 func (d *desk) flush(t *testing.T, now time.Time)      { d.flushWith(t, now, log.FlushToken.Sync) }

@@ -5,6 +5,7 @@ import (
 
 	"moldau/internal/kafka"
 	"moldau/internal/storage/log"
+	"moldau/internal/storage/vfs"
 )
 
 // wantsFlush says whether what was appended asks for a sync: always under moldau.flush=ack, else when flush.messages or
@@ -31,16 +32,24 @@ func (p *Partition) BeginFlush() log.FlushToken {
 }
 
 // Flushed tells that t was synced (err nil) or could not be. A failed sync is final for the whole log directory: the host
-// hears of it, and this replica goes offline with it.
+// hears of it, and this replica goes offline with it. A sync that was not tried for want of descriptors is asked for
+// again.
 func (p *Partition) Flushed(now time.Time, t log.FlushToken, err error) Effects {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := Effects{p: p}
-	if p.log == nil || p.role == Offline || p.role == Gone {
+	if p.log == nil || p.role == Gone {
+		return e
+	}
+	if vfs.IsOutOfFiles(err) && !vfs.IsDiskFailure(err) {
+		e.flush = p.role != Offline // nothing was synced and nothing failed: once more
 		return e
 	}
 	if err != nil {
-		e.failure = err
+		e.failure = err // also when this replica went offline for a reason of its own meanwhile
+		return e
+	}
+	if p.role == Offline {
 		return e
 	}
 	p.log.MarkDurable(t)

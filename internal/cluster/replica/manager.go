@@ -10,6 +10,7 @@ import (
 	"moldau/internal/cluster/metadata"
 	"moldau/internal/kafka"
 	"moldau/internal/storage/log"
+	"moldau/internal/storage/vfs"
 )
 
 // ManagerOptions are what a Manager depends on.
@@ -72,16 +73,16 @@ func (m *Manager) Adopt(l *log.Log) error {
 	return nil
 }
 
-// Broken tells of a partition whose directory could not be opened. It is offline and never made anew, in no directory: an
-// empty replica must never win an election.
+// Broken tells of a partition whose log could not be opened or turned out to be damaged. It is offline and never made
+// anew, in no directory: an empty replica must never win an election.
 func (m *Manager) Broken(tp kafka.TopicPartition) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.broken[tp] = true
 }
 
-// Intact says that every log of a directory could be opened. One that could not must be recovered again by the next
-// start, so the directory must not be marked as closed in order.
+// Intact says that every log of a directory could be opened and is still whole. One that is not must be recovered by the
+// next start, so the directory must not be marked as closed in order.
 func (m *Manager) Intact(d *log.Dir) bool {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -342,7 +343,9 @@ func (m *Manager) remove(now time.Time, tp kafka.TopicPartition, id kafka.UUID, 
 	if err := p.delete(now, m.o.NewUUID()); err != nil {
 		out.Failed = append(out.Failed, Failure{tp, err})
 		e = Effects{p: p}
-		p.judge(err, &e)
+		if vfs.IsDiskFailure(err) {
+			e.failure = err
+		}
 		e.Run(host)
 		return
 	}
@@ -389,10 +392,10 @@ func (m *Manager) putStraysAside(out *Applied) {
 	m.mu.Lock()
 	found := m.found
 	m.found = make(map[kafka.TopicPartition]*log.Log)
-	m.mu.Unlock()
 	for tp := range m.broken {
 		delete(found, tp) // stays where it is, for the next start
 	}
+	m.mu.Unlock()
 	for _, tp := range slices.SortedFunc(maps.Keys(found), func(a, b kafka.TopicPartition) int {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 	}) {

@@ -8,9 +8,9 @@ import (
 	"moldau/internal/storage/vfs"
 )
 
-// noteUnmade remembers a replica that found no space to be made in. The caller holds no lock.
+// noteUnmade remembers a replica that found no space, or no descriptor, to be made with. The caller holds no lock.
 func (m *Manager) noteUnmade(p *Partition, err error) {
-	if !vfs.IsNoSpace(err) || p.Log() != nil {
+	if !(vfs.IsNoSpace(err) || vfs.IsOutOfFiles(err)) || p.Log() != nil {
 		return
 	}
 	m.mu.Lock()

@@ -296,6 +296,8 @@ func (f *fixture) DirFailed(d *log.Dir, err error) {
 // DirFull implements replica.Host.
 func (f *fixture) DirFull(*log.Dir) {}
 
+func (f *fixture) LogBroken(*replica.Partition, error) {}
+
 // call makes a Call for a request of this version.
 func (f *fixture) call(req kmsg.Request) *server.Call {
 	return &server.Call{Conn: f.conn, Key: req.Key(), Version: req.GetVersion(), ClientID: "test", Now: f.clock()}

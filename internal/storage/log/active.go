@@ -43,7 +43,7 @@ func (l *Log) activate(now time.Time) (*active, error) {
 	}
 	v := l.View()
 	s := v.last()
-	data, err := s.create(dataFile)
+	data, err := s.acquire(dataFile) // a missing file is lost records, and not to be made anew
 	if err != nil {
 		return nil, storageError("open segment", err)
 	}

@@ -63,7 +63,7 @@ func (l *Log) writable() error {
 		return l.failed
 	}
 	if l.syncFailed.Load() {
-		return storageError("append", errSyncFailed)
+		return storageError("append", ErrSyncFailed)
 	}
 	if l.dir.full.Load() && !l.options.UseReserve {
 		return storageError("append", errReserve)

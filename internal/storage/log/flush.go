@@ -140,7 +140,8 @@ func (t FlushToken) Files() int {
 
 // Sync makes what the token stands for durable, file by file, and gives the files back. It blocks and must be called
 // without the owner's lock. An error is final, also for this log alone: the pages may be marked clean, so a second sync
-// would prove nothing. The log takes no more appends and calls nothing durable; the log directory is offline.
+// would prove nothing. The log takes no more appends and calls nothing durable; the log directory is offline. Only a lack
+// of descriptors (vfs.IsOutOfFiles) says nothing of the kind: no sync was asked for, and a new token may be tried.
 func (t FlushToken) Sync() error {
 	if t.flush == nil {
 		return nil
@@ -150,7 +151,7 @@ func (t FlushToken) Sync() error {
 	if err != nil && t.log.gone.Load() {
 		return nil // deleted meanwhile: nobody waits for it
 	}
-	if err != nil {
+	if err != nil && (!vfs.IsOutOfFiles(err) || vfs.IsDiskFailure(err)) {
 		t.log.syncFailed.Store(true)
 	}
 	return err

@@ -150,7 +150,7 @@ func (l *Log) PrepareClose(now time.Time) error {
 		return l.failed
 	}
 	if l.syncFailed.Load() {
-		return storageError("close", errSyncFailed)
+		return storageError("close", ErrSyncFailed)
 	}
 	if err := l.closeIndexes(now); err != nil {
 		return err

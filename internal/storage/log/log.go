@@ -113,6 +113,9 @@ func (l *Log) FirstUnstable(highWatermark kafka.Offset) kafka.Offset {
 	return l.producers.FirstUnstable(highWatermark)
 }
 
+// Failed is why the log takes no more changes: a write that could not be undone, or Close. nil while it takes them.
+func (l *Log) Failed() error { return l.failed }
+
 // Producers gives the state of all producer ids by rising id.
 func (l *Log) Producers() []ProducerInfo { return l.producers.All() }
 
