@@ -31,7 +31,10 @@ type control struct {
 	// brokerLives says whether this node's own broker runs.
 	brokerLives func() bool
 
+	metrics *metrics
+
 	kraftVersion atomic.Int32
+	committedEnd atomic.Int64 // high watermark of the metadata log, -1 while not known
 
 	mu      sync.Mutex
 	over    bool // nothing is taken any more; written by the loop, which reads it without the lock
@@ -50,12 +53,14 @@ type control struct {
 	replies   []pendingReply
 	waiting   []func() // requests that came before the controller took office
 	stopping  bool
-	broken    bool // a committed record did not apply: no snapshot may be taken
+	elected   kafka.LeaderEpoch // the newest epoch this node stood for
+	broken    bool              // a committed record did not apply: no snapshot may be taken
 }
 
 // proposal is an image that becomes the committed one when everything up to last is.
 type proposal struct {
 	last  kafka.Offset
+	at    time.Time
 	image *metadata.Image
 	diff  *metadata.Diff
 }
@@ -77,7 +82,7 @@ type published struct {
 
 func newControl(pump *quorum.Pump, settings *controller.Settings, o Options, n *Node) *control {
 	return &control{pump: pump, settings: settings, log: o.Log, now: o.Now, rnd: rand.New(rand.NewPCG(o.Seed())),
-		publish: n.publisher.publish, fatal: n.fail, brokerLives: n.Ready, wake: make(chan struct{}, 1), stopped: make(chan struct{}),
+		publish: n.publisher.publish, fatal: n.fail, brokerLives: n.Ready, metrics: n.metrics, elected: kafka.NoEpoch, wake: make(chan struct{}, 1), stopped: make(chan struct{}),
 		committed: metadata.New(), epoch: kafka.NoEpoch}
 }
 
@@ -102,10 +107,22 @@ func (c *control) post(f func(), limited bool) bool {
 // Submit gives a request to the controller.
 func (c *control) Submit(r controller.Request) *promise.Promise[api.ControlReply] {
 	out := &promise.Promise[api.ControlReply]{}
-	if !c.post(func() { c.handle(r, out) }, true) {
+	posted := c.now()
+	handle := func() {
+		c.metrics.controller.QueueSeconds.Observe(c.now().Sub(posted))
+		c.handle(r, out)
+	}
+	if !c.post(handle, true) {
 		out.Set(api.ControlReply{Err: kafka.RequestTimedOut})
 	}
 	return out
+}
+
+// queued is how many events wait for the loop.
+func (c *control) queued() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return int64(len(c.inbox))
 }
 
 // CaughtUp is set once this node's partitions have seen everything that was committed before the call, by a controller in
@@ -206,7 +223,19 @@ func (c *control) settle() {
 	c.checkOffice()
 	c.startWork()
 	c.maySnapshot()
-	c.kraftVersion.Store(int32(c.pump.State().KRaftVersion))
+	c.observe()
+}
+
+// observe publishes the state of the quorum.
+func (c *control) observe() {
+	s := c.pump.State()
+	c.kraftVersion.Store(int32(s.KRaftVersion))
+	c.committedEnd.Store(int64(s.HighWatermark))
+	if s.Epoch > c.elected && (s.Role == quorum.Candidate || s.Role == quorum.Leader) {
+		c.elected = s.Epoch
+		c.metrics.quorum.Elections.Inc()
+	}
+	c.metrics.quorumState(s, c.epoch != kafka.NoEpoch)
 }
 
 func (c *control) startWork() {
@@ -231,6 +260,7 @@ func (c *control) deliver() {
 		}
 		if err := c.apply(d); err != nil {
 			c.broken = true
+			c.metrics.quorum.ApplyErrors.Inc()
 			c.log.Error("a committed metadata record does not apply; the image stays behind", "error", err)
 		}
 	}
@@ -262,6 +292,7 @@ func (c *control) apply(d quorum.Delivery) error {
 	switch {
 	case len(c.history) > 0 && b.Last == c.history[0].last:
 		image, diff = c.history[0].image, c.history[0].diff
+		c.metrics.quorum.CommitSeconds.Observe(c.now().Sub(c.history[0].at))
 		c.history = c.history[1:]
 	case len(c.history) > 0 && b.Last < c.history[0].last && !b.Control && c.epoch != kafka.NoEpoch:
 		return nil // part of a larger proposal, whose image comes whole
@@ -331,7 +362,7 @@ func (c *control) checkOffice() {
 		c.pump.Resign(c.now())
 		return
 	}
-	c.propose(controller.Activate(c.now(), c.state(), bootstrap), nil)
+	c.propose(controller.Activate(c.now(), c.state(), bootstrap), nil, false)
 	waiting := c.waiting
 	c.waiting = nil
 	for _, f := range waiting {
@@ -398,7 +429,9 @@ func (c *control) handle(r controller.Request, out *promise.Promise[api.ControlR
 		c.waiting = append(c.waiting, func() { c.handle(r, out) })
 		return
 	}
-	c.propose(controller.Handle(c.now(), c.state(), r, c.rnd), out)
+	began := c.now()
+	c.propose(controller.Handle(began, c.state(), r, c.rnd), out, false)
+	c.metrics.controller.EventSeconds.Observe(c.now().Sub(began))
 }
 
 func (c *control) tick() {
@@ -408,11 +441,11 @@ func (c *control) tick() {
 	if c.brokerLives() {
 		c.liveness.Alive(c.settings.Node, c.now())
 	}
-	c.propose(controller.Tick(c.now(), c.state(), c.rnd), nil)
+	c.propose(controller.Tick(c.now(), c.state(), c.rnd), nil, true)
 }
 
-// propose appends a decision's records and parks its reply.
-func (c *control) propose(r controller.Result, out *promise.Promise[api.ControlReply]) {
+// propose appends a decision's records and parks its reply. ticked says that time brought the decision about.
+func (c *control) propose(r controller.Result, out *promise.Promise[api.ControlReply], ticked bool) {
 	reply := func(committed bool) {
 		if out == nil {
 			return
@@ -440,7 +473,8 @@ func (c *control) propose(r controller.Result, out *promise.Promise[api.ControlR
 		return
 	}
 	c.working = image
-	c.history = append(c.history, proposal{last: last, image: image, diff: diff})
+	c.history = append(c.history, proposal{last: last, at: c.now(), image: image, diff: diff})
+	c.metrics.decided(r.Records, ticked)
 	c.park(reply)
 }
 
@@ -466,10 +500,12 @@ func (c *control) maySnapshot() {
 		c.log.Warn("no metadata snapshot", "error", err)
 		return
 	}
-	image := c.committed
+	image, began := c.committed, c.now()
 	c.workers.Go(func() {
 		if err := writeSnapshot(w, image); err != nil {
 			c.log.Warn("no metadata snapshot", "error", err)
+		} else {
+			c.metrics.snapshotWritten(w, c.now().Sub(began))
 		}
 		c.postWork(func() { c.pump.SnapshotWritten(w) })
 	})

@@ -199,14 +199,21 @@ func (n *Node) loadLogs(adopt func(*log.Log) error, stop func() bool) error {
 			failed(err)
 			continue
 		}
+		var live []log.PartitionDir
 		for _, p := range parts {
 			switch {
 			case p.Partition.Topic == kafka.MetadataTopic:
 			case p.State == log.Deleted:
 				d.ScheduleDeletion(p, n.o.Now())
 			case p.State == log.Live:
-				jobs <- job{d, p}
+				live = append(live, p)
 			}
+		}
+		if _, clean := d.CleanShutdown(); !clean {
+			n.metrics.recovering(d, len(live))
+		}
+		for _, p := range live {
+			jobs <- job{d, p}
 		}
 	}
 	close(jobs)
@@ -219,6 +226,9 @@ func (n *Node) loadLog(d *log.Dir, p log.PartitionDir, stop func() bool) (*log.L
 	x := d.Load(p, &c, log.Options{}, n.o.Now())
 	for !stop() {
 		done, err := x.Step()
+		if done || err != nil {
+			n.metrics.recovered(d, x.Report())
+		}
 		if err != nil {
 			n.log.Error("a partition cannot be opened", "partition", p.Name, "error", err)
 			n.manager.Broken(p.Partition)
@@ -229,7 +239,6 @@ func (n *Node) loadLog(d *log.Dir, p log.PartitionDir, stop func() bool) (*log.L
 			continue
 		}
 		r := x.Report()
-		n.metrics.recovered(d, r)
 		if r.CutBytes > 0 {
 			n.log.Warn("recovery cut a damaged or unfinished end off a log", "partition", p.Name, "bytes", r.CutBytes,
 				"belowHighWatermark", r.BelowHighWatermark)

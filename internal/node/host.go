@@ -94,12 +94,12 @@ func resolver(s *config.Static, self config.Node, image *metadata.Image) *config
 
 // tooManyProducers says whether the node remembers as many producer ids as it may.
 func (n *Node) tooManyProducers() bool {
-	return n.upkeep.producerCount.Load() >= n.config.Int64("moldau.producer.ids.max")
+	return n.producerCount.Load() >= n.config.Int64("moldau.producer.ids.max")
 }
 
-// imageChanged is told of every image that the partitions have caught up with.
-func (n *Node) imageChanged(image *metadata.Image) {
-	n.metrics.imageChanged(image)
+// imageChanged is told of every image that the partitions have caught up with, and how long that took.
+func (n *Node) imageChanged(image *metadata.Image, diff *metadata.Diff, took time.Duration) {
+	n.metrics.imageChanged(image, diff, took)
 	if s := n.limited.Load(); s != nil {
 		s.SetLimits(serverLimits(n.config, resolver(n.config, n.self, image)))
 	}

@@ -27,7 +27,7 @@ func (n *Node) bind() error {
 		NewUUID: newUUID,
 		Image:   n.publisher.Image, Partitions: n.manager, Host: n, After: n.after,
 		Control: n.forward, Quorum: n.control.Describe, ProducerID: n.producers.draw,
-		Advertised: n.advertised, LogDirs: n.logDirs,
+		Advertised: n.advertised, LogDirs: n.logDirs, Metrics: n.metrics.handlers(),
 	}
 	table, err := server.NewTable(n.versionInfo(), b.Rows()...)
 	if err != nil {

@@ -1,13 +1,17 @@
 package node
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/cluster/metadata"
+	"moldau/internal/cluster/quorum"
 	"moldau/internal/cluster/replica"
+	"moldau/internal/edge/api"
 	"moldau/internal/edge/server"
+	"moldau/internal/kafka"
 	"moldau/internal/storage/log"
 	"moldau/internal/telemetry"
 )
@@ -18,22 +22,46 @@ type metrics struct {
 	r          *telemetry.Registry
 	dirs       map[*log.Dir]*telemetry.Dir
 	logs       *telemetry.Logs
+	topics     *telemetry.Topics
 	partitions telemetry.Partitions
 	controller telemetry.Controller
 	quorum     telemetry.Quorum
 	process    telemetry.Process
+	recovery   map[*log.Dir]*recovery
+}
+
+// recovery is how far the opening of a directory's partitions after an unclean stop has come.
+type recovery struct {
+	began time.Time
+	left  atomic.Int64
 }
 
 func newMetrics(r *telemetry.Registry, n *Node) *metrics {
 	m := &metrics{n: n, r: r, dirs: map[*log.Dir]*telemetry.Dir{}, logs: telemetry.NewLogs(r),
-		partitions: telemetry.NewPartitions(r), controller: telemetry.NewController(r), quorum: telemetry.NewQuorum(r),
+		topics: telemetry.NewTopics(r), recovery: map[*log.Dir]*recovery{}, partitions: telemetry.NewPartitions(r), controller: telemetry.NewController(r), quorum: telemetry.NewQuorum(r),
 		process: telemetry.NewProcess(r, n.o.Version, n.started)}
 	for _, d := range n.dirs.online {
 		h := telemetry.NewDir(r, d.Path())
 		h.ReserveBytes.Set(n.config.Int64("moldau.disk.reserve.bytes"))
 		m.dirs[d] = h
+		m.recovery[d] = &recovery{}
 	}
+	sum := func(of func(*log.Dir) int64) func() int64 {
+		return func() (total int64) {
+			for _, d := range n.dirs.online {
+				total += of(d)
+			}
+			return total
+		}
+	}
+	telemetry.WatchLogs(r, sum((*log.Dir).OpenFiles), sum((*log.Dir).Rolled), n.producerCount.Load)
 	return m
+}
+
+// handlers are the handles of the request handlers.
+func (m *metrics) handlers() api.Metrics {
+	return api.Metrics{Fetches: telemetry.NewWaiting(m.r, "fetch"), Produces: telemetry.NewWaiting(m.r, "produce"),
+		Sessions: telemetry.NewFetchSessions(m.r), Logs: m.logs, Topics: m.topics}
 }
 
 // flushed gives the observer of a directory's flusher.
@@ -58,12 +86,15 @@ func (m *metrics) dirFailed(d *log.Dir) {
 	}
 }
 
-func (m *metrics) rotten() { m.r.Unexpected("stored-batch") }
+func (m *metrics) rotten() { m.logs.Damaged.Inc() }
 
 func (m *metrics) retained(done log.Retained) {
-	if done.Segments > 0 {
-		m.logs.DeletedByTime.Segments.Add(done.Segments)
-		m.logs.DeletedByTime.Bytes.Add(int(done.Bytes))
+	for _, x := range []struct {
+		h telemetry.Deleted
+		n log.Dropped
+	}{{m.logs.DeletedByStart, done.ByStart}, {m.logs.DeletedBySize, done.BySize}, {m.logs.DeletedByTime, done.ByTime}} {
+		x.h.Segments.Add(x.n.Segments)
+		x.h.Bytes.Add(int(x.n.Bytes))
 	}
 }
 
@@ -72,10 +103,40 @@ func (m *metrics) scrubbed(d *log.Dir, bytes int64, bad int) {
 	m.dirs[d].ScrubErrors.Add(bad)
 }
 
+// scrubbing tells how far a pass of the scrubber over a directory has come.
+func (m *metrics) scrubbing(d *log.Dir, done, of int) {
+	if of > 0 {
+		m.dirs[d].ScrubProgress.SetFloat(float64(done) / float64(of))
+	}
+}
+
+// scrubbedAll counts a complete pass.
+func (m *metrics) scrubbedAll(d *log.Dir) {
+	m.dirs[d].ScrubProgress.SetFloat(1)
+	m.dirs[d].ScrubPasses.Inc()
+}
+
+// recovering says that so many partitions of a directory are about to be recovered.
+func (m *metrics) recovering(d *log.Dir, partitions int) {
+	r := m.recovery[d]
+	r.began = m.n.o.Now()
+	r.left.Store(int64(partitions))
+	m.dirs[d].RecoveryPartitions.Set(int64(partitions))
+}
+
 // recovered counts what opening a partition after an unclean stop read and cut.
-func (m *metrics) recovered(d *log.Dir, r log.Report) {
-	m.dirs[d].RecoveryBytes.Add(int(r.BytesScanned))
-	m.dirs[d].RecoveryCutBytes.Add(int(r.CutBytes))
+func (m *metrics) recovered(d *log.Dir, x log.Report) {
+	h, r := m.dirs[d], m.recovery[d]
+	h.RecoveryBytes.Add(int(x.BytesScanned))
+	h.RecoveryCutBytes.Add(int(x.CutBytes))
+	if r.began.IsZero() {
+		return // it was closed in order
+	}
+	left := r.left.Add(-1)
+	h.RecoveryPartitions.Set(left)
+	if left == 0 {
+		h.RecoverySeconds.SetSeconds(m.n.o.Now().Sub(r.began))
+	}
 }
 
 // started says that the node serves.
@@ -84,8 +145,17 @@ func (m *metrics) started(took time.Duration) {
 	m.process.StartupSeconds.SetSeconds(took)
 }
 
-// imageChanged is told of every image the partitions have caught up with.
-func (m *metrics) imageChanged(image *metadata.Image) {
+// stopped says that the node serves no longer.
+func (m *metrics) stopped() { m.process.Ready.SetBool(false) }
+
+// imageChanged is told of every image the partitions have caught up with, and how long that took.
+func (m *metrics) imageChanged(image *metadata.Image, diff *metadata.Diff, took time.Duration) {
+	m.quorum.ApplySeconds.Observe(took)
+	for c := range diff.Topics() {
+		if c.Removed() {
+			m.topics.Forget(c.Name())
+		}
+	}
 	m.quorum.AppliedOffset.Set(int64(image.Offset()))
 	m.controller.Topics.Set(int64(image.TopicCount()))
 	m.controller.Partitions.Set(int64(image.PartitionCount()))
@@ -102,10 +172,68 @@ func (m *metrics) imageChanged(image *metadata.Image) {
 	m.controller.FencedBrokers.Set(fenced)
 }
 
+// balance counts the partitions that are led by another replica than the preferred one, on the active controller.
+func (m *metrics) balance(image *metadata.Image) {
+	n := int64(0)
+	for t := range image.Topics() {
+		for _, p := range t.Partitions() {
+			if p.Leader != kafka.NoNode && len(p.Replicas) > 0 && p.Leader != p.Replicas[0] {
+				n++
+			}
+		}
+	}
+	m.controller.ImbalancedPartitions.Set(n)
+}
+
+// watchControl publishes how far the controller and the broker are behind.
+func (m *metrics) watchControl(c *control, p *publisher) {
+	telemetry.WatchControl(m.r, c.queued, func() int64 {
+		return max(0, c.committedEnd.Load()-1-int64(p.Image().Offset()))
+	})
+}
+
+// quorumState publishes the state of the quorum as this node sees it.
+func (m *metrics) quorumState(s quorum.State, active bool) {
+	m.quorum.Leader.Set(int64(s.Leader))
+	m.quorum.Epoch.Set(int64(s.Epoch))
+	m.quorum.LogEnd.Set(int64(s.LogEnd))
+	m.quorum.HighWatermark.Set(int64(s.HighWatermark))
+	m.controller.Active.SetBool(active)
+}
+
+// decided counts what the controller wrote down. expired says that time passing made it do so, and no request.
+func (m *metrics) decided(records []metadata.Record, expired bool) {
+	m.controller.Records.Add(len(records))
+	for _, r := range records {
+		switch x := r.(type) {
+		case *metadata.PartitionChangeRecord:
+			switch {
+			case x.Leader == nil || *x.Leader == kafka.NoNode:
+			case x.LeaderRecoveryState != nil && *x.LeaderRecoveryState == metadata.LeaderRecovering:
+				m.controller.UncleanElections.Inc()
+			default:
+				m.controller.CleanElections.Inc()
+			}
+		case *metadata.BrokerRegistrationChangeRecord:
+			if expired && x.Fenced == metadata.Fence {
+				m.controller.HeartbeatsMissed.Inc()
+			}
+		}
+	}
+}
+
+// snapshotWritten tells of a metadata snapshot that is in place.
+func (m *metrics) snapshotWritten(w *quorum.SnapshotWriter, took time.Duration) {
+	m.quorum.Snapshots.Inc()
+	m.quorum.SnapshotOffset.Set(int64(w.ID().Offset))
+	m.quorum.SnapshotBytes.Set(w.Size())
+	m.quorum.SnapshotSeconds.SetSeconds(took)
+}
+
 // survey is what a look over all partitions adds up.
 type survey struct {
-	count, leaders, offline, underMinISR, atMinISR, underReplicated, segments, producers int64
-	dirs                                                                                 map[*log.Dir]*dirSurvey
+	count, leaders, offline, underMinISR, atMinISR, underReplicated, segments int64
+	dirs                                                                      map[*log.Dir]*dirSurvey
 }
 
 type dirSurvey struct{ partitions, bytes int64 }
@@ -122,10 +250,12 @@ func (s *survey) add(p *replica.Partition) {
 		if info.UnderMinISR {
 			s.underMinISR++
 		}
+		if info.AtMinISR {
+			s.atMinISR++
+		}
 	case replica.Offline:
 		s.offline++
 	}
-	s.producers += int64(p.ProducerCount())
 	l := p.Log()
 	if l == nil {
 		return
@@ -145,9 +275,9 @@ func (m *metrics) surveyed(s *survey) {
 	m.partitions.Leaders.Set(s.leaders)
 	m.partitions.Offline.Set(s.offline)
 	m.partitions.UnderMinISR.Set(s.underMinISR)
+	m.partitions.AtMinISR.Set(s.atMinISR)
 	m.partitions.UnderReplicated.Set(s.underReplicated)
 	m.logs.Segments.Set(s.segments)
-	m.logs.ProducerIDs.Set(s.producers)
 	for d, h := range m.dirs {
 		x := s.dirs[d]
 		if x == nil {

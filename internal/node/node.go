@@ -68,6 +68,7 @@ func (o Options) withDefaults() Options {
 	if o.Metrics == nil {
 		o.Metrics = telemetry.NewRegistry()
 	}
+	o.Log = telemetry.CountMessages(o.Log, o.Metrics)
 	return o
 }
 
@@ -99,7 +100,10 @@ type Node struct {
 	loops     sync.WaitGroup
 	cancel    context.CancelFunc // of the lifecycle
 	metaLog   *log.Log
-	ended     chan struct{} // closed when everything has stopped
+	// producerCount is the number of producer ids that all partitions remember (moldau.producer.ids.max).
+	producerCount atomic.Int64
+
+	ended chan struct{} // closed when everything has stopped
 
 	failMu   sync.Mutex
 	failure  error
@@ -170,7 +174,8 @@ func (n *Node) openStorage() error {
 	n.publisher = newPublisher()
 	n.manager = replica.NewManager(replica.ManagerOptions{
 		Self: n.self.ID, Dirs: n.dirs.online, OfflineDirs: len(n.dirs.all) - len(n.dirs.online),
-		Limits:  replica.Limits{RefuseNewProducers: n.tooManyProducers, ReadFailed: n.DirFailed},
+		Limits: replica.Limits{Producers: &n.producerCount, RefuseNewProducers: n.tooManyProducers,
+			ReadFailed: n.DirFailed},
 		Config:  n.topicConfig,
 		NewUUID: newUUID,
 		Rotten: func(tp kafka.TopicPartition, from kafka.Offset) {
@@ -225,6 +230,7 @@ func (n *Node) startControl() error {
 		settings.BrokerSession = 3 * time.Second // every registered broker is ours
 	}
 	n.control = newControl(pump, settings, n.o, n)
+	n.metrics.watchControl(n.control, n.publisher)
 	n.loops.Go(n.control.run)
 	n.producers = newProducerIDs(n)
 	return nil
@@ -302,6 +308,7 @@ func (n *Node) fail(err error) {
 		return
 	}
 	n.failure = err
+	n.metrics.stopped()
 	n.log.Error("the node cannot go on", "error", err)
 	close(n.failed)
 }
@@ -364,6 +371,7 @@ func (n *Node) stop(ctx context.Context) error {
 		}
 		cancel()
 	}
+	n.metrics.stopped()
 	close(n.stopping)
 	drain, cancel := context.WithTimeout(ctx, time.Duration(n.config.Int64("moldau.drain.timeout.ms"))*time.Millisecond)
 	defer cancel()

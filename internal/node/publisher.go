@@ -13,11 +13,12 @@ import (
 // publisher brings committed images to the node's partitions, one after the other on one goroutine, and lets replies
 // leave that waited for it. When it cannot keep up it merges what waits.
 type publisher struct {
-	manager  *replica.Manager
-	host     replica.Host
-	log      *slog.Logger
-	now      func() time.Time
-	onImage  func(*metadata.Image) // after an image was applied
+	manager *replica.Manager
+	host    replica.Host
+	log     *slog.Logger
+	now     func() time.Time
+	// onImage is told of an image that was applied, and how long that took.
+	onImage  func(image *metadata.Image, diff *metadata.Diff, took time.Duration)
 	onReport func(reports []replica.DirReport)
 
 	image atomic.Pointer[metadata.Image]
@@ -104,6 +105,7 @@ func (p *publisher) run() {
 
 func (p *publisher) apply(n published) {
 	if n.image != nil {
+		began := p.now()
 		if n.diff != nil {
 			p.report(p.manager.Apply(p.now(), n.image, n.diff, p.active, p.host))
 		}
@@ -112,7 +114,7 @@ func (p *publisher) apply(n published) {
 		close(p.changed)
 		p.changed = make(chan struct{})
 		p.mu.Unlock()
-		p.onImage(n.image)
+		p.onImage(n.image, n.diff, p.now().Sub(began))
 	}
 	for _, f := range n.replies {
 		f()

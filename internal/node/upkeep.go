@@ -2,7 +2,6 @@ package node
 
 import (
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"moldau/internal/cluster/replica"
@@ -13,10 +12,9 @@ import (
 // upkeep is what has to be done from time to time: retention and deletion, checkpoints, expiry of producer ids, flush.ms,
 // free space, closing idle files, and scrubbing.
 type upkeep struct {
-	n             *Node
-	stopped       chan struct{}
-	once          sync.Once
-	producerCount atomic.Int64
+	n       *Node
+	stopped chan struct{}
+	once    sync.Once
 }
 
 func newUpkeep(n *Node) *upkeep { return &upkeep{n: n, stopped: make(chan struct{})} }
@@ -155,16 +153,15 @@ func (u *upkeep) closeIdle() {
 
 func (u *upkeep) expire() {
 	now := u.n.o.Now()
-	u.partitions(func(p *replica.Partition) { p.ExpireProducers(now) })
-	u.survey()
+	u.partitions(func(p *replica.Partition) { u.n.metrics.logs.ProducerIDsExpired.Add(p.ExpireProducers(now)) })
 }
 
-// survey adds up what all partitions are and hold, for metrics and for the limit on producer ids.
+// survey adds up what all partitions are and hold, for metrics.
 func (u *upkeep) survey() {
 	s := &survey{dirs: map[*log.Dir]*dirSurvey{}}
 	u.partitions(s.add)
-	u.producerCount.Store(s.producers)
 	u.n.metrics.surveyed(s)
+	u.n.metrics.balance(u.n.publisher.Image())
 }
 
 // scrubStep is how much one step of the scrubber reads at most.
@@ -177,13 +174,22 @@ func (u *upkeep) scrub(d *log.Dir) {
 		return
 	}
 	pause := time.Duration(u.n.config.Int64("moldau.scrub.interval.ms")) * time.Millisecond
-	u.repeat(pause, pause, func() {
-		u.partitions(func(p *replica.Partition) {
-			if l := p.Log(); l != nil && l.Dir() == d && p.Role() != replica.Offline {
-				u.scrubLog(d, p.TopicPartition(), l, rate)
-			}
-		})
-	})
+	u.repeat(pause, pause, func() { u.scrubPass(d, rate) })
+}
+
+// scrubPass goes over all logs of a directory once.
+func (u *upkeep) scrubPass(d *log.Dir, rate int64) {
+	parts := u.n.manager.All()
+	for i, p := range parts {
+		if u.stopping() {
+			return
+		}
+		u.n.metrics.scrubbing(d, i, len(parts))
+		if l := p.Log(); l != nil && l.Dir() == d && p.Role() != replica.Offline {
+			u.scrubLog(d, p.TopicPartition(), l, rate)
+		}
+	}
+	u.n.metrics.scrubbedAll(d)
 }
 
 func (u *upkeep) scrubLog(d *log.Dir, tp kafka.TopicPartition, l *log.Log, rate int64) {

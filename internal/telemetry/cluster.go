@@ -7,12 +7,10 @@ import (
 
 // Partitions are the handles of the partitions of a node.
 type Partitions struct {
-	Count, Leaders         Gauge
-	UnderReplicated        Gauge
-	UnderMinISR, AtMinISR  Gauge
-	Offline                Gauge
-	ISRShrinks, ISRExpands Counter
-	ISRUpdatesFailed       Counter
+	Count, Leaders        Gauge
+	UnderReplicated       Gauge
+	UnderMinISR, AtMinISR Gauge
+	Offline               Gauge
 }
 
 // NewPartitions makes the handles.
@@ -21,14 +19,13 @@ func NewPartitions(r *Registry) Partitions {
 		Count: r.Gauge("moldau_partitions"), Leaders: r.Gauge("moldau_leader_partitions"),
 		UnderReplicated: r.Gauge("moldau_under_replicated_partitions"),
 		UnderMinISR:     r.Gauge("moldau_under_min_isr_partitions"), AtMinISR: r.Gauge("moldau_at_min_isr_partitions"),
-		Offline: r.Gauge("moldau_offline_replicas"), ISRShrinks: r.Counter("moldau_isr_shrinks_total"),
-		ISRExpands: r.Counter("moldau_isr_expands_total"), ISRUpdatesFailed: r.Counter("moldau_isr_updates_failed_total"),
+		Offline: r.Gauge("moldau_offline_replicas"),
 	}
 }
 
 // Controller are the handles of the controller.
 type Controller struct {
-	Active, QueueLength              Gauge
+	Active                           Gauge
 	QueueSeconds, EventSeconds       Histogram
 	Records                          Counter
 	ActiveBrokers, FencedBrokers     Gauge
@@ -42,7 +39,7 @@ type Controller struct {
 // NewController makes the handles.
 func NewController(r *Registry) Controller {
 	return Controller{
-		Active: r.Gauge("moldau_controller_active"), QueueLength: r.Gauge("moldau_controller_queue_length"),
+		Active:        r.Gauge("moldau_controller_active"),
 		QueueSeconds:  r.Histogram("moldau_controller_queue_seconds"),
 		EventSeconds:  r.Histogram("moldau_controller_event_seconds"),
 		Records:       r.Counter("moldau_controller_records_total"),
@@ -63,7 +60,7 @@ type Quorum struct {
 	LogEnd, HighWatermark         Gauge
 	CommitSeconds                 Histogram
 	Elections                     Counter
-	AppliedOffset, LagRecords     Gauge
+	AppliedOffset                 Gauge
 	ApplySeconds                  Histogram
 	ApplyErrors                   Counter
 	Snapshots                     Counter
@@ -77,10 +74,10 @@ func NewQuorum(r *Registry) Quorum {
 		Leader: r.Gauge("moldau_quorum_leader"), Epoch: r.Gauge("moldau_quorum_epoch"),
 		LogEnd: r.Gauge("moldau_quorum_log_end_offset"), HighWatermark: r.Gauge("moldau_quorum_high_watermark"),
 		CommitSeconds: r.Histogram("moldau_quorum_commit_seconds"), Elections: r.Counter("moldau_quorum_elections_total"),
-		AppliedOffset: r.Gauge("moldau_metadata_applied_offset"), LagRecords: r.Gauge("moldau_metadata_lag_records"),
-		ApplySeconds: r.Histogram("moldau_metadata_apply_seconds"),
-		ApplyErrors:  r.Counter("moldau_metadata_errors_total"),
-		Snapshots:    r.Counter("moldau_snapshots_total"), SnapshotOffset: r.Gauge("moldau_snapshot_offset"),
+		AppliedOffset: r.Gauge("moldau_metadata_applied_offset"),
+		ApplySeconds:  r.Histogram("moldau_metadata_apply_seconds"),
+		ApplyErrors:   r.Counter("moldau_metadata_errors_total"),
+		Snapshots:     r.Counter("moldau_snapshots_total"), SnapshotOffset: r.Gauge("moldau_snapshot_offset"),
 		SnapshotBytes: r.Gauge("moldau_snapshot_bytes"), SnapshotSeconds: r.Gauge("moldau_snapshot_seconds"),
 	}
 }
@@ -89,6 +86,13 @@ func NewQuorum(r *Registry) Quorum {
 type Process struct {
 	Ready          Gauge
 	StartupSeconds Gauge
+}
+
+// WatchControl publishes what is asked for when metrics are read: how many events wait for the controller, and by how
+// many committed metadata records the broker is behind.
+func WatchControl(r *Registry, queued, lag func() int64) {
+	r.GaugeFunc(func() float64 { return float64(queued()) }, "moldau_controller_queue_length")
+	r.GaugeFunc(func() float64 { return float64(lag()) }, "moldau_metadata_lag_records")
 }
 
 // NewProcess publishes what runs and since when.

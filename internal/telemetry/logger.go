@@ -27,15 +27,22 @@ func NewLogger(w io.Writer, o LogOptions) *slog.Logger {
 	if o.JSON {
 		h = slog.NewJSONHandler(w, opts)
 	}
-	if o.Registry != nil {
-		h = counting{h, &[4]Counter{
-			o.Registry.Counter("moldau_log_messages_total", "debug"), o.Registry.Counter("moldau_log_messages_total",
-				"info"),
-			o.Registry.Counter("moldau_log_messages_total", "warn"), o.Registry.Counter("moldau_log_messages_total",
-				"error"),
-		}}
+	if o.Registry == nil {
+		return slog.New(h)
 	}
-	return slog.New(h)
+	return CountMessages(slog.New(h), o.Registry)
+}
+
+// CountMessages makes a logger that counts what it passes on, unless it is one already.
+func CountMessages(l *slog.Logger, r *Registry) *slog.Logger {
+	if _, ok := l.Handler().(counting); ok {
+		return l
+	}
+	var levels [4]Counter
+	for i, level := range []string{"debug", "info", "warn", "error"} {
+		levels[i] = r.Counter("moldau_log_messages_total", level)
+	}
+	return slog.New(counting{l.Handler(), &levels})
 }
 
 // ParseLevel reads debug, info, warn or error.

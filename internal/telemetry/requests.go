@@ -168,6 +168,3 @@ func NewFetchSessions(r *Registry) FetchSessions {
 	return FetchSessions{r.Gauge("moldau_fetch_sessions"), r.Gauge("moldau_fetch_session_partitions"),
 		r.Counter("moldau_fetch_session_evictions_total")}
 }
-
-// Unexpected counts an error that has no Kafka code, by the place that met it.
-func (r *Registry) Unexpected(where string) { r.Counter("moldau_unexpected_errors_total", where).Inc() }

@@ -53,13 +53,11 @@ type Logs struct {
 	Records, Batches, Bytes Counter // appended as leader
 	FetchedBytes            Counter
 	Duplicates              Counter
-	Recompressed            Counter
-	Segments, OpenFiles     Gauge
-	Rolled                  Counter
+	Recompressed, Damaged   Counter
+	Segments                Gauge
 	DeletedByTime           Deleted
 	DeletedBySize           Deleted
 	DeletedByStart          Deleted
-	ProducerIDs             Gauge
 	ProducerIDsExpired      Counter
 	ProducerIDsRefused      Counter
 
@@ -78,15 +76,21 @@ func NewLogs(r *Registry) *Logs {
 	return &Logs{
 		Records: r.Counter("moldau_appended_records_total"), Batches: r.Counter("moldau_appended_batches_total"),
 		Bytes: r.Counter("moldau_appended_bytes_total"), FetchedBytes: r.Counter("moldau_fetched_bytes_total"),
-		Duplicates:   r.Counter("moldau_duplicate_batches_total"),
-		Recompressed: r.Counter("moldau_recompressed_batches_total"),
-		Segments:     r.Gauge("moldau_segments"), OpenFiles: r.Gauge("moldau_open_files"),
-		Rolled:        r.Counter("moldau_segments_rolled_total"),
+		Duplicates:    r.Counter("moldau_duplicate_batches_total"),
+		Recompressed:  r.Counter("moldau_recompressed_batches_total"),
+		Damaged:       r.Counter("moldau_damaged_batches_total"),
+		Segments:      r.Gauge("moldau_segments"),
 		DeletedByTime: deleted("time"), DeletedBySize: deleted("size"), DeletedByStart: deleted("start"),
-		ProducerIDs:        r.Gauge("moldau_producer_ids"),
 		ProducerIDsExpired: r.Counter("moldau_producer_ids_expired_total"),
 		ProducerIDsRefused: r.Counter("moldau_producer_ids_refused_total"), r: r,
 	}
+}
+
+// WatchLogs publishes what is asked for when metrics are read: open files, segments begun, and producer ids remembered.
+func WatchLogs(r *Registry, openFiles, rolled, producers func() int64) {
+	r.GaugeFunc(func() float64 { return float64(openFiles()) }, "moldau_open_files")
+	r.CounterFunc(func() float64 { return float64(rolled()) }, "moldau_segments_rolled_total")
+	r.GaugeFunc(func() float64 { return float64(producers()) }, "moldau_producer_ids")
 }
 
 // Rejected counts a batch that was refused.

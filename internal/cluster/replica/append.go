@@ -55,7 +55,8 @@ func (p *Partition) Append(now time.Time, r AppendRequest, w *AppendWaiter) (Eff
 		p.judge(err, &e)
 		return e, err
 	}
-	w.Result = AppendResult{First: done.First, LogAppendTimeMs: done.LogAppendTimeMs, LogStart: done.LogStart}
+	w.Result = AppendResult{First: done.First, LogAppendTimeMs: done.LogAppendTimeMs, LogStart: done.LogStart,
+		Duplicate: done.Duplicate}
 	w.required = done.Last + 1
 	p.enqueue(w, r.Acks)
 	if wasDurable {

@@ -166,15 +166,7 @@ func (p *Partition) ExpireProducers(now time.Time) int {
 	if p.log == nil || p.role == Offline || p.role == Gone {
 		return 0
 	}
-	return p.log.ExpireProducers(now)
-}
-
-// ProducerCount is the number of producer ids known here.
-func (p *Partition) ProducerCount() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.log == nil {
-		return 0
-	}
-	return p.log.ProducerCount()
+	gone := p.log.ExpireProducers(now)
+	p.countProducers(true)
+	return gone
 }

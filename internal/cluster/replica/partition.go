@@ -54,6 +54,7 @@ type Partition struct {
 	byDisk         waitQueue                  // acks=1: wait for this node's disk
 	byReplicas     waitQueue                  // acks=all: wait for the high watermark
 	flushFrom      time.Time                  // when the oldest unflushed record was appended, for flush.ms
+	producers      int                        // this partition's share of Limits.Producers
 }
 
 // state is what readers see: immutable, replaced as a whole.
@@ -66,12 +67,16 @@ type state struct {
 	lastStable     kafka.Offset
 	view           *log.View // nil when offline
 	underMinISR    bool
+	atMinISR       bool
 	isr            int
 	partitionEpoch kafka.PartitionEpoch
 }
 
 // Limits are the broker-wide bounds partitions share. The zero value limits nothing.
 type Limits struct {
+	// Producers is the number of producer ids that all partitions remember together, kept up to date with every change;
+	// nil: nobody counts.
+	Producers *atomic.Int64
 	// RefuseNewProducers says that the broker's limit on producer ids is reached (moldau.producer.ids.max); nil: never.
 	RefuseNewProducers func() bool
 	// ReadFailed is told that the disk of a directory could not be read (EIO), with no lock held; nil: nobody is.
@@ -93,6 +98,7 @@ type Info struct {
 	LastStable     kafka.Offset
 	SizeBytes      int64
 	UnderMinISR    bool
+	AtMinISR       bool
 }
 
 // newPartition makes a replica over l, which may be nil for one that is offline. highWatermark is the checkpointed one.
@@ -151,7 +157,7 @@ func (p *Partition) Info() Info {
 	p.mu.Unlock()
 	out := Info{Partition: p.tp, TopicID: p.topicID, Role: s.role, Leader: s.leader, LeaderEpoch: s.leaderEpoch,
 		PartitionEpoch: s.partitionEpoch, Replicas: replicas, ISR: isr, HighWatermark: s.highWatermark,
-		LastStable: s.lastStable, UnderMinISR: s.underMinISR}
+		LastStable: s.lastStable, UnderMinISR: s.underMinISR, AtMinISR: s.atMinISR}
 	if s.view != nil {
 		out.Start, out.End, out.Durable, out.SizeBytes = s.view.Start, s.view.End, s.view.Durable, s.view.Size()
 	}
@@ -190,12 +196,26 @@ func (p *Partition) publish() moved {
 			s.lastStable = min(s.lastStable, max(first, s.view.Start))
 		}
 		s.underMinISR = p.role == Leader && len(p.isr) < p.minISR()
+		s.atMinISR = p.role == Leader && len(p.isr) == p.minISR()
 	}
+	p.countProducers(s.view != nil)
 	p.published.Store(s)
 	if old == nil {
 		return 0
 	}
 	return old.compare(s)
+}
+
+// countProducers brings this partition's share of the node's producer ids up to date. The caller holds p.mu.
+func (p *Partition) countProducers(serves bool) {
+	n := 0
+	if serves {
+		n = p.log.ProducerCount()
+	}
+	if n != p.producers && p.limits.Producers != nil {
+		p.limits.Producers.Add(int64(n - p.producers))
+	}
+	p.producers = n
 }
 
 // moved says what changed between two states.

@@ -21,6 +21,7 @@ type AppendResult struct {
 	First           kafka.Offset // offset of the first record, or of the original's when it was a duplicate
 	LogAppendTimeMs int64        // -1 under CreateTime
 	LogStart        kafka.Offset
+	Duplicate       bool // it was in the log already, and nothing was written
 }
 
 // waitQueue is a list of waiters by rising required offset.

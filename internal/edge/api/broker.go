@@ -52,6 +52,9 @@ type Broker struct {
 	// LogDirs lists the configured log directories, failed ones included.
 	LogDirs func() []LogDir
 
+	// Metrics are what the handlers count.
+	Metrics Metrics
+
 	parked   parking
 	creating autoCreation
 }

@@ -56,6 +56,11 @@ func (op *fetchOp) collect(final bool) (server.Reply, bool) {
 		op.h.replies.put(reply)
 		return server.Reply{}, false
 	}
+	if op.replica == kafka.NoNode {
+		for i := range reply.results {
+			op.h.b.Metrics.fetched(reply.results[i].entry.topic, reply.results[i].Size())
+		}
+	}
 	return op.encode(image, reply), true
 }
 

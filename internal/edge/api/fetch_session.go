@@ -170,6 +170,7 @@ func (c *fetchSessions) create(op *fetchOp) {
 	}
 	c.mu.Unlock()
 	if evicted != nil {
+		c.b.Metrics.Sessions.Evictions.Inc()
 		evicted.close()
 	}
 	if !ok {
@@ -225,6 +226,7 @@ func (c *fetchSessions) insert(s *fetchSession, now time.Time) {
 	s.used, s.cached = now, true
 	c.byID[s.id] = s
 	c.partitions += s.size
+	c.tell()
 	if s.prev = c.newest; s.prev == nil {
 		c.oldest = s
 	} else {
@@ -248,6 +250,7 @@ func (c *fetchSessions) take(s *fetchSession) {
 	s.cached = false
 	delete(c.byID, s.id)
 	c.partitions -= s.size
+	c.tell()
 	c.forAll.Delete(s)
 	c.forReplica.Delete(s)
 	if s.prev == nil {
@@ -261,6 +264,12 @@ func (c *fetchSessions) take(s *fetchSession) {
 		s.next.prev = s.prev
 	}
 	s.prev, s.next = nil, nil
+}
+
+// tell publishes how full the cache is. The caller holds c.mu.
+func (c *fetchSessions) tell() {
+	c.b.Metrics.Sessions.Sessions.Set(int64(len(c.byID)))
+	c.b.Metrics.Sessions.Partitions.Set(int64(c.partitions))
 }
 
 // end removes a session by id, if it is there.

@@ -24,7 +24,8 @@ func (op *fetchOp) park(wait time.Duration) *promise.Promise[server.Reply] {
 	w, waits := &op.wait, op.h.b.waits()
 	later := &promise.Promise[server.Reply]{}
 	w.later = later
-	w.due.fire = op.finish
+	w.due.fire = op.expire
+	op.h.b.Metrics.Fetches.Now.Add(1)
 	w.pokes.Store(1) // this goroutine looks first
 	if waits.count.Add(1) > waits.limit {
 		w.final.Store(true)
@@ -50,6 +51,12 @@ func (s *fetchSet) join(op *fetchOp) {
 		s.push(e)
 	}
 	s.mu.Unlock()
+}
+
+// expire ends the wait because its time is up.
+func (op *fetchOp) expire() {
+	op.h.b.Metrics.Fetches.Expired.Inc()
+	op.finish()
 }
 
 // finish ends the wait.
@@ -97,6 +104,7 @@ func (op *fetchOp) step() bool {
 	s.runEffects(op.h.b.Host)
 	waits := op.h.b.waits()
 	waits.count.Add(-1)
+	op.h.b.Metrics.Fetches.Now.Add(-1)
 	waits.deadlines.remove(&op.wait.due)
 	op.detach()
 	op.wait.later.Set(reply)

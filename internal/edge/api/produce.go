@@ -95,6 +95,8 @@ func (h *produceHandler) produce(op *produceOp, t *produceTarget, transactional 
 	if err != nil {
 		op.pending.Add(-1)
 		op.refuse(t, err, saysOwnMessage(err))
+	} else {
+		h.b.Metrics.appended(t.part.TopicPartition().Topic, batch, w.Result.Duplicate)
 	}
 	e.Run(h.b.Host)
 }

@@ -37,6 +37,9 @@ func (h *produceHandler) validate(op *produceOp, t *produceTarget, transactional
 		op.refuseRecords(t, checked.RecordErrors)
 		return nil, err
 	}
+	if checked.Rewritten {
+		h.b.Metrics.rewritten()
+	}
 	return checked.Batch, nil
 }
 

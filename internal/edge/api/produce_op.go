@@ -79,6 +79,7 @@ func (w *produceWaiter) acknowledged() {
 // refuse writes why a batch was not appended. Kafka tells the log start only with errors that the log
 // itself found.
 func (op *produceOp) refuse(t *produceTarget, err error, message bool) {
+	op.h.b.Metrics.rejected(err)
 	p := &op.resp.Topics[t.topic].Partitions[t.at]
 	p.ErrorCode = int16(kafka.CodeOf(err))
 	if message {
@@ -114,12 +115,14 @@ func (op *produceOp) refuseAll(err error) {
 func (op *produceOp) park(timeout time.Duration) {
 	w := op.h.b.waits()
 	w.count.Add(1)
+	op.h.b.Metrics.Produces.Now.Add(1)
 	op.parked, op.later = true, &promise.Promise[server.Reply]{}
 	w.deadlines.add(&op.due, op.call.Now.Add(timeout))
 }
 
 // expire answers REQUEST_TIMED_OUT for what is not acknowledged in time. What was appended stays.
 func (op *produceOp) expire() {
+	op.h.b.Metrics.Produces.Expired.Inc()
 	for _, w := range op.waiters[:op.used] {
 		e := w.part.Expire(&w.AppendWaiter)
 		e.Run(op.h.b.Host)
@@ -132,6 +135,7 @@ func (op *produceOp) finish() server.Reply {
 	if op.parked {
 		w := op.h.b.waits()
 		w.count.Add(-1)
+		op.h.b.Metrics.Produces.Now.Add(-1)
 		if !w.deadlines.remove(&op.due) {
 			release = nil // expire may still look at this op: it is not used again
 		}

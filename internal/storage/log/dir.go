@@ -34,6 +34,8 @@ type Dir struct {
 
 	blocks     sync.Pool
 	badIndexes atomic.Int64
+	openFiles  atomic.Int64
+	rolled     atomic.Int64
 	full       atomic.Bool
 	reserve    atomic.Int64
 
@@ -150,6 +152,12 @@ func (d *Dir) Meta() MetaProperties { return d.meta }
 
 // CleanShutdown says whether the directory was closed in order, and in which broker epoch (NoBrokerEpoch: not known).
 func (d *Dir) CleanShutdown() (kafka.BrokerEpoch, bool) { return d.epoch, d.clean }
+
+// OpenFiles is how many files of the directory's logs are open, those of replies on the wire included.
+func (d *Dir) OpenFiles() int64 { return d.openFiles.Load() }
+
+// Rolled is how many segments were begun because the one before was complete.
+func (d *Dir) Rolled() int64 { return d.rolled.Load() }
 
 // BadIndexes counts index entries that turned out wrong and were worked around.
 func (d *Dir) BadIndexes() int64 { return d.badIndexes.Load() }

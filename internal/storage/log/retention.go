@@ -11,6 +11,14 @@ type Retained struct {
 	Segments int
 	Bytes    int64
 	Start    kafka.Offset // log start now
+	// The same by reason: below the log start, too much, too old.
+	ByStart, BySize, ByTime Dropped
+}
+
+// Dropped are segments that went for one reason.
+type Dropped struct {
+	Segments int
+	Bytes    int64
 }
 
 // Retain drops the segments that the configuration says must go, oldest first: below the log start; with the delete
@@ -25,10 +33,11 @@ func (l *Log) Retain(highWatermark kafka.Offset, now time.Time) (Retained, error
 	if err != nil {
 		return Retained{Start: v.Start}, storageError("retention", err)
 	}
-	n, err := l.expired(v, highWatermark, now)
+	due, err := l.expired(v, highWatermark, now)
 	if err != nil {
 		return Retained{Start: v.Start}, storageError("retention", err)
 	}
+	n := due.old
 	if n == 0 {
 		return Retained{Start: v.Start}, nil
 	}
@@ -38,7 +47,18 @@ func (l *Log) Retain(highWatermark kafka.Offset, now time.Time) (Retained, error
 		}
 		v = l.View()
 	}
-	return l.dropFirst(v, n), nil
+	out := l.dropFirst(v, n)
+	out.ByStart, out.BySize, out.ByTime = v.dropped(0, due.below), v.dropped(due.below, due.large), v.dropped(due.large, n)
+	return out, nil
+}
+
+// dropped counts the segments from number from up to, and not including, number to. They are closed.
+func (v *View) dropped(from, to int) Dropped {
+	out := Dropped{Segments: to - from}
+	for _, s := range v.segments[from:to] {
+		out.Bytes += s.size
+	}
+	return out
 }
 
 // loadTail reads what is not known of the last segment's index if retention asks for its timestamps, once: the next round
@@ -66,10 +86,7 @@ func (l *Log) dropFirst(v *View, n int) Retained {
 	next := *v
 	next.segments = v.segments[n:len(v.segments):len(v.segments)]
 	next.Start = max(v.Start, next.segments[0].base)
-	out := Retained{Segments: n, Start: next.Start}
-	for i := range n {
-		out.Bytes += v.segments[i].size
-	}
+	out := Retained{Segments: n, Bytes: v.dropped(0, n).Bytes, Start: next.Start}
 	next.sealed -= out.Bytes
 	l.visible = l.epochs.TruncateStart(next.Start)
 	next.epochs = l.visible
@@ -86,8 +103,11 @@ func (l *Log) dropFirst(v *View, n int) Retained {
 	return out
 }
 
-// expired gives how many segments are due.
-func (l *Log) expired(v *View, highWatermark kafka.Offset, now time.Time) (int, error) {
+// due is up to which number segments go: those below the log start, then what is too much, then what is too old.
+type due struct{ below, large, old int }
+
+// expired gives which segments are due.
+func (l *Log) expired(v *View, highWatermark kafka.Offset, now time.Time) (out due, err error) {
 	c := l.Config()
 	b := l.dir.block()
 	defer l.dir.putBlock(b)
@@ -95,6 +115,7 @@ func (l *Log) expired(v *View, highWatermark kafka.Offset, now time.Time) (int, 
 	for n < len(v.segments)-1 && v.endOf(n) <= min(v.Start, highWatermark) {
 		n++
 	}
+	out.below = n
 	if c.Delete && c.RetentionBytes >= 0 {
 		rest := v.Size() - c.RetentionBytes
 		for i := range n {
@@ -105,19 +126,19 @@ func (l *Log) expired(v *View, highWatermark kafka.Offset, now time.Time) (int, 
 			n++
 		}
 	}
-	if c.Delete && c.RetentionMs >= 0 {
-		for v.mayGo(n, highWatermark) {
-			newest, err := v.ageTimestamp(n, b)
-			if err != nil {
-				return n, err
-			}
-			if now.UnixMilli()-newest <= c.RetentionMs {
-				break
-			}
-			n++
+	out.large = n
+	for c.Delete && c.RetentionMs >= 0 && v.mayGo(n, highWatermark) {
+		newest, err := v.ageTimestamp(n, b)
+		if err != nil {
+			return out, err
 		}
+		if now.UnixMilli()-newest <= c.RetentionMs {
+			break
+		}
+		n++
 	}
-	return n, nil
+	out.old = n
+	return out, nil
 }
 
 // mayGo says whether segment n exists, has records if it is the last, and lies below the high watermark.

@@ -44,7 +44,7 @@ func (l *Log) prepareRoll(a *active, base kafka.Offset, now time.Time) (*roll, e
 	if err != nil {
 		return nil, storageError("roll", err)
 	}
-	r := &roll{active: newActive(s, newHandle(f), now)}
+	r := &roll{active: newActive(s, newHandle(l.dir, f), now)}
 	if !l.options.NoProducers {
 		if err := l.producers.WriteSnapshot(l.dir.fs, l.Path(), base, false); err != nil {
 			return nil, storageError("roll", errors.Join(err, l.discardRoll(r)))
@@ -85,6 +85,7 @@ func (l *Log) installRoll(a *active, r *roll) {
 	newest := a.index.newest
 	a.seg.newest.Store(&newest)
 	l.noteSealed(a, r)
+	l.dir.rolled.Add(1)
 	if r.hasSnapshot {
 		l.snapshotAt = r.active.seg.base
 	}

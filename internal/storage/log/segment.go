@@ -92,12 +92,14 @@ func (s *segment) path(suffix string) string {
 // every flush. The last one closes it, so a deleted segment can still be sent.
 type handle struct {
 	file vfs.File
+	dir  *Dir
 	refs atomic.Int32
 }
 
-func newHandle(f vfs.File) *handle {
-	h := &handle{file: f}
+func newHandle(d *Dir, f vfs.File) *handle {
+	h := &handle{file: f, dir: d}
 	h.refs.Store(1)
+	d.openFiles.Add(1)
 	return h
 }
 
@@ -105,6 +107,7 @@ func (h *handle) release() {
 	if h.refs.Add(-1) == 0 {
 		// Nothing can be lost here: what was written was synced or will be found missing by recovery.
 		_ = h.file.Close()
+		h.dir.openFiles.Add(-1)
 	}
 }
 
@@ -126,7 +129,7 @@ func (s *segment) open(k fileKind, flag int) (*handle, error) {
 		if err != nil {
 			return nil, err
 		}
-		h = newHandle(f)
+		h = newHandle(s.log.dir, f)
 		s.files[k] = h
 	}
 	s.used = true

@@ -302,7 +302,7 @@ func (l *Log) startOver(v *View, start kafka.Offset) error {
 	if err != nil {
 		return err
 	}
-	l.active = newActive(s, newHandle(f), time.Time{})
+	l.active = newActive(s, newHandle(l.dir, f), time.Time{})
 	l.unsynced.names++
 	l.view.Store(&View{
 		Start: start, End: start, Durable: start,
