@@ -35,6 +35,8 @@ type control struct {
 
 	kraftVersion atomic.Int32
 	committedEnd atomic.Int64 // high watermark of the metadata log, -1 while not known
+	voters       atomic.Int32
+	lineage      lineage
 
 	mu      sync.Mutex
 	over    bool // nothing is taken any more; written by the loop, which reads it without the lock
@@ -53,6 +55,7 @@ type control struct {
 	replies   []pendingReply
 	waiting   []func() // requests that came before the controller took office
 	stopping  bool
+	abandoned bool              // the stop waits no longer for what is not committed
 	elected   kafka.LeaderEpoch // the newest epoch this node stood for
 	broken    bool              // a committed record did not apply: no snapshot may be taken
 }
@@ -83,7 +86,8 @@ type published struct {
 func newControl(pump *quorum.Pump, settings *controller.Settings, o Options, n *Node) *control {
 	return &control{pump: pump, settings: settings, log: o.Log, now: o.Now, rnd: rand.New(rand.NewPCG(o.Seed())),
 		publish: n.publisher.publish, fatal: n.fail, brokerLives: n.Ready, metrics: n.metrics, elected: kafka.NoEpoch, wake: make(chan struct{}, 1), stopped: make(chan struct{}),
-		committed: metadata.New(), epoch: kafka.NoEpoch}
+		committed: metadata.New(), epoch: kafka.NoEpoch,
+		lineage: lineage{localEnd: pump.NextOffset(), epoch: kafka.NoEpoch}}
 }
 
 // post hands f to the loop; false: too much waits already, or the loop has ended.
@@ -179,7 +183,7 @@ func (c *control) run() {
 			c.fatal(err)
 			return
 		}
-		if c.stopping && len(c.replies) == 0 && c.pump.HandedOver() {
+		if c.stopping && (c.abandoned || len(c.replies) == 0 && c.pump.HandedOver()) {
 			return
 		}
 		timer.Reset(c.untilDeadline())
@@ -231,6 +235,7 @@ func (c *control) observe() {
 	s := c.pump.State()
 	c.kraftVersion.Store(int32(s.KRaftVersion))
 	c.committedEnd.Store(int64(s.HighWatermark))
+	c.voters.Store(int32(len(s.Voters)))
 	if s.Epoch > c.elected && (s.Role == quorum.Candidate || s.Role == quorum.Leader) {
 		c.elected = s.Epoch
 		c.metrics.quorum.Elections.Inc()
@@ -305,6 +310,8 @@ func (c *control) apply(d quorum.Delivery) error {
 			return err
 		}
 	}
+	c.lineage.batch(b.Last, b.Epoch, b.TimestampMs)
+	c.lineage.image(c.committed, image, c.settings.Node, b.TimestampMs)
 	c.committed = image.WithPosition(b.Last, b.Epoch, b.TimestampMs)
 	c.noteDiff(diff)
 	return nil
@@ -339,6 +346,7 @@ func (c *control) applySnapshot(r *quorum.SnapshotReader) error {
 	}
 	at := c.pump.Delivered()
 	c.committed = image.WithPosition(at.Offset-1, at.Epoch, r.LastContainedMs())
+	c.lineage.batch(at.Offset-1, at.Epoch, r.LastContainedMs())
 	return nil
 }
 
@@ -521,11 +529,22 @@ func writeSnapshot(w *quorum.SnapshotWriter, image *metadata.Image) error {
 	return w.Finish()
 }
 
-// stop ends the loop in good order: what was decided is committed first.
+// stopPatience is how long a stop waits for what was decided to be committed. On a full disk, or without a majority, that
+// may be never.
+const stopPatience = 5 * time.Second
+
+// stop ends the loop in good order: what was decided is committed first, if that is possible.
 func (c *control) stop() {
 	c.postWork(func() {
 		c.stopping = true
 		c.pump.Shutdown(c.now())
 	})
+	select {
+	case <-c.stopped:
+		return
+	case <-time.After(stopPatience):
+	}
+	c.log.Warn("the controller stops although something it decided is not committed")
+	c.postWork(func() { c.abandoned = true })
 	<-c.stopped
 }

@@ -245,6 +245,7 @@ func (n *Node) loadLog(d *log.Dir, p log.PartitionDir, stop func() bool) (*log.L
 		}
 		if r.BelowHighWatermark || r.BelowRecoveryPoint {
 			n.log.Error("a partition lost records that it once had on the disk", "partition", p.Name)
+			n.manager.Lost(p.Partition)
 		}
 		return x.Log(), nil
 	}

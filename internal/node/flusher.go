@@ -1,6 +1,7 @@
 package node
 
 import (
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 type flusher struct {
 	dir     *log.Dir
 	host    replica.Host
+	log     *slog.Logger
 	now     func() time.Time
 	observe func(partitions int, group bool, took time.Duration, failed int)
 	// groupFrom is the number of partitions from which on one sync of the whole file system is tried; 0: never.
@@ -32,9 +34,9 @@ type flusher struct {
 	groupCost, fileCost float64
 }
 
-func newFlusher(dir *log.Dir, host replica.Host, now func() time.Time, groupFrom int,
+func newFlusher(dir *log.Dir, host replica.Host, logger *slog.Logger, now func() time.Time, groupFrom int,
 	observe func(int, bool, time.Duration, int)) *flusher {
-	return &flusher{dir: dir, host: host, now: now, observe: observe, groupFrom: groupFrom,
+	return &flusher{dir: dir, host: host, log: logger, now: now, observe: observe, groupFrom: groupFrom,
 		queued: make(map[*replica.Partition]struct{}), wake: make(chan struct{}, 1)}
 }
 
@@ -117,9 +119,11 @@ func (f *flusher) flush(round []*replica.Partition) {
 // synced on its own descriptor to learn whose it is.
 func (f *flusher) sync(tokens []log.FlushToken) (errs []error, group bool) {
 	errs = make([]error, len(tokens))
+	var unclaimed error
 	if f.groupPays(len(tokens)) {
 		start := f.now()
 		ok, err := log.SyncGroup(f.dir, tokens)
+		unclaimed = err
 		if ok && err == nil {
 			f.groupCost = average(f.groupCost, float64(f.now().Sub(start)))
 			return errs, true
@@ -133,6 +137,10 @@ func (f *flusher) sync(tokens []log.FlushToken) (errs []error, group bool) {
 		errs[i] = tokens[i].Sync()
 	}
 	f.fileCost = average(f.fileCost, float64(f.now().Sub(start))/float64(len(tokens)))
+	if unclaimed != nil && !slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+		f.log.Error("the file system reported an error that is none of this directory's files'", "dir", f.dir.Path(),
+			"error", unclaimed)
+	}
 	return errs, false
 }
 

@@ -68,6 +68,9 @@ func (n *Node) LogBroken(p *replica.Partition, err error) {
 	n.log.Error("a partition is offline: its log is damaged; the next start recovers what can be",
 		"partition", p.TopicPartition().String(), "error", err)
 	n.manager.Broken(p.TopicPartition())
+	if report, ok := n.manager.LostReport(n.publisher.Image(), p); ok {
+		n.reportDirectories([]replica.DirReport{report})
+	}
 }
 
 // DirFull refuses appends to a directory until space returns; upkeep looks.

@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"sync"
+	"time"
 
 	"moldau/internal/cluster/metadata"
 	"moldau/internal/kafka"
@@ -110,9 +111,65 @@ func (m *incarnation) remove() error {
 	return errors.Join(err, m.fs.SyncDir(m.dir))
 }
 
+// lineage is what the metadata log says about how old this node's disk is. A disk that was restored from a copy has a
+// metadata log that ends long before its broker was last heard of, and must not vouch for anything. Nothing of the kind
+// can be told by the only voter, whose own log is all there is.
+type lineage struct {
+	mu       sync.Mutex
+	localEnd kafka.Offset // end of the metadata log when the node started
+	localMs  int64        // time of the last batch before it
+	epoch    kafka.LeaderEpoch
+	epochMs  int64 // time of the last batch of the same quorum epoch, wherever it came from
+	fenced   kafka.UUID
+	fencedMs int64 // when the controller fenced that incarnation
+}
+
+// batch notes a batch of the metadata log, in order; last is its last offset.
+func (l *lineage) batch(last kafka.Offset, epoch kafka.LeaderEpoch, ms int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if last < l.localEnd {
+		l.localMs, l.epoch = ms, epoch
+	}
+	if epoch == l.epoch {
+		l.epochMs = ms
+	}
+}
+
+// image notes what a batch did to this node's broker.
+func (l *lineage) image(before, after *metadata.Image, self kafka.NodeID, ms int64) {
+	was, ok := before.Broker(self)
+	is, still := after.Broker(self)
+	if !ok || !still || was == is || was.Fenced || !is.Fenced || was.Incarnation != is.Incarnation {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fenced, l.fencedMs = is.Incarnation, ms
+}
+
+// stale says whether the local metadata ended more than two session timeouts before incarnation was fenced, or, if it
+// never was, before the end of the quorum epoch in which it ends.
+func (l *lineage) stale(incarnation kafka.UUID, session time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lived := l.epochMs
+	if l.fenced == incarnation {
+		lived = l.fencedMs
+	}
+	return lived-l.localMs > 2*session.Milliseconds()
+}
+
+// claim is what previousEpoch judges by.
+type claim struct {
+	last  kafka.UUID      // the incarnation that vouched for its acknowledgements; zero: none did
+	image *metadata.Image // what the metadata log holds before registering
+	stale bool            // this disk is older than that incarnation's end
+}
+
 // previousEpoch is the broker epoch to claim when registering: that of the last run when it stopped in order, or when
-// all it acknowledged is durable; -1 otherwise. image is what the metadata log holds before registering.
-func previousEpoch(d *dirs, self kafka.NodeID, last kafka.UUID, image *metadata.Image) kafka.BrokerEpoch {
+// all it acknowledged is durable; -1 otherwise.
+func previousEpoch(d *dirs, self kafka.NodeID, c claim) kafka.BrokerEpoch {
 	clean := kafka.BrokerEpoch(-1)
 	for i, x := range d.online {
 		epoch, ok := x.CleanShutdown()
@@ -125,8 +182,8 @@ func previousEpoch(d *dirs, self kafka.NodeID, last kafka.UUID, image *metadata.
 	if clean >= 0 && len(d.online) == len(d.all) {
 		return clean
 	}
-	b, ok := image.Broker(self)
-	if ok && !last.IsZero() && b.Incarnation == last {
+	b, ok := c.image.Broker(self)
+	if ok && !c.last.IsZero() && b.Incarnation == c.last && !c.stale {
 		return b.Epoch
 	}
 	return -1

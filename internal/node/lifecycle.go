@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -65,6 +66,22 @@ func (l *lifecycle) takeReports() []replica.DirReport {
 	out := l.reports
 	l.reports = nil
 	return out
+}
+
+// takeLost takes the reports of replicas that are lost; the others stay queued.
+func (l *lifecycle) takeLost() []replica.DirReport {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var lost, rest []replica.DirReport
+	for _, r := range l.reports {
+		if r.Directory == kafka.DirectoryLost {
+			lost = append(lost, r)
+		} else {
+			rest = append(rest, r)
+		}
+	}
+	l.reports = rest
+	return lost
 }
 
 // ask sends one request until the controller has answered it, through changes of the controller.
@@ -174,8 +191,27 @@ func (l *lifecycle) registration() kmsg.Request {
 	return r
 }
 
+// giveUpLost tells the controller which replicas are lost, until it has taken that down: an election must not find them
+// among the eligible.
+func (l *lifecycle) giveUpLost(ctx context.Context) error {
+	for lost := l.takeLost(); len(lost) > 0; {
+		if lost = l.assign(ctx, lost); len(lost) == 0 {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return ctx.Err()
+}
+
 // unfence asks to serve and waits until the metadata says so.
 func (l *lifecycle) unfence(ctx context.Context) error {
+	if err := l.giveUpLost(ctx); err != nil {
+		return err
+	}
 	for {
 		r, err := l.beat(ctx, false, false)
 		if err != nil {
@@ -222,9 +258,9 @@ func (l *lifecycle) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-l.changed:
-			l.assign(ctx, l.takeReports())
-		case <-ticker.C:
+		case <-ticker.C: // what was refused is told again
 		}
+		l.retry(l.assign(ctx, l.takeReports()))
 		l.tellAlive()
 	}
 }
@@ -248,14 +284,51 @@ func (l *lifecycle) tellAlive() {
 // maxAssignments is how many replicas one AssignReplicasToDirs request may carry (KIP-858).
 const maxAssignments = 2250
 
-// assign tells the controller which directories replicas are in.
-func (l *lifecycle) assign(ctx context.Context, reports []replica.DirReport) {
-	for len(reports) > 0 {
-		n := min(len(reports), maxAssignments)
-		if _, err := l.ask(ctx, assignment(l.node.ID, l.epoch, reports[:n])); err != nil {
-			return
+// assign tells the controller which directories replicas are in, and gives back what it did not take down.
+func (l *lifecycle) assign(ctx context.Context, reports []replica.DirReport) (refused []replica.DirReport) {
+	for some := range slices.Chunk(reports, maxAssignments) {
+		body, err := l.ask(ctx, assignment(l.node.ID, l.epoch, some))
+		if err != nil {
+			return append(refused, some...) // ctx has ended
 		}
-		reports = reports[n:]
+		refused = append(refused, l.refusedOf(some, body.(*kmsg.AssignReplicasToDirsResponse))...)
+	}
+	return refused
+}
+
+// refusedOf gives the reports that have to be made again. A replica that is no longer this node's, or was deleted with its
+// topic, lies nowhere.
+func (l *lifecycle) refusedOf(reports []replica.DirReport, r *kmsg.AssignReplicasToDirsResponse) []replica.DirReport {
+	if code := kafka.Code(r.ErrorCode); code != kafka.None {
+		l.log.Warn("the controller does not take down where replicas lie", "error", code.Name())
+		return reports
+	}
+	var out []replica.DirReport
+	for _, d := range r.Directories {
+		for _, t := range d.Topics {
+			for _, p := range t.Partitions {
+				switch code := kafka.Code(p.ErrorCode); code {
+				case kafka.None, kafka.UnknownTopicID, kafka.UnknownTopicOrPartition, kafka.NotLeaderOrFollower:
+				default:
+					l.log.Warn("the controller does not take down where a replica lies", "topic", kafka.UUID(t.TopicID).String(),
+						"partition", p.Partition, "error", code.Name())
+					out = append(out, replica.DirReport{TopicID: t.TopicID, Partition: p.Partition, Directory: d.ID})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// retry queues refused reports for the next round, unless something newer is known of the same replica.
+func (l *lifecycle) retry(refused []replica.DirReport) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range refused {
+		same := func(x replica.DirReport) bool { return x.TopicID == r.TopicID && x.Partition == r.Partition }
+		if !slices.ContainsFunc(l.reports, same) {
+			l.reports = append(l.reports, r)
+		}
 	}
 }
 

@@ -279,7 +279,8 @@ func (n *Node) newLifecycle(ctx context.Context) error {
 	l := &lifecycle{node: n.self, cluster: n.dirs.cluster, dirs: ids, instance: newUUID(), listeners: n.registered(),
 		interval: n.heartbeatInterval(), submit: n.control.Submit, publisher: n.publisher, failed: n.manager.FailedDirs,
 		log: n.log, now: n.o.Now, changed: make(chan struct{}, 1)}
-	l.previous = previousEpoch(n.dirs, n.self.ID, last, n.publisher.Image())
+	l.previous = previousEpoch(n.dirs, n.self.ID, claim{last: last, image: n.publisher.Image(),
+		stale: n.control.voters.Load() > 1 && n.control.lineage.stale(last, n.control.settings.BrokerSession)})
 	n.lifecycle = l
 	n.told.Store(l)
 	return n.marker.write(l.instance, ids)

@@ -166,7 +166,7 @@ func (n *Node) openStorage() error {
 	n.marker = &incarnation{fs: n.o.FS, dir: n.dirs.metadata.Path(), fail: n.fail}
 	n.metrics = newMetrics(n.o.Metrics, n)
 	for _, d := range n.dirs.online {
-		f := newFlusher(d, n, n.o.Now, n.config.Int("moldau.flush.syncfs.min.files"), n.metrics.flushed(d))
+		f := newFlusher(d, n, n.log, n.o.Now, n.config.Int("moldau.flush.syncfs.min.files"), n.metrics.flushed(d))
 		f.linger = time.Duration(n.config.Int64("moldau.flush.linger.ms")) * time.Millisecond
 		n.flushers[d] = f
 		n.loops.Go(f.run)

@@ -125,6 +125,9 @@ func (p *publisher) report(a replica.Applied) {
 	for _, f := range a.Failed {
 		p.log.Error("a replica is not what the metadata says", "partition", f.Partition.String(), "error", f.Err)
 	}
+	for _, tp := range a.Kept {
+		p.log.Error("a replica lost records and serves what it has, because no other is in sync", "partition", tp.String())
+	}
 	if len(a.Directories) > 0 {
 		p.onReport(a.Directories)
 	}

@@ -40,6 +40,7 @@ type Manager struct {
 	byID   map[partitionID]*Partition
 	found  map[kafka.TopicPartition]*log.Log // opened at start and not claimed by the image yet
 	broken map[kafka.TopicPartition]bool     // has a directory that could not be opened
+	lost   map[kafka.TopicPartition]bool     // recovery found less than was durable or committed
 	failed map[*log.Dir]bool
 	counts map[*log.Dir]int
 	unmade []*Partition // for lack of space
@@ -54,7 +55,8 @@ type partitionID struct {
 // NewManager makes a Manager without partitions.
 func NewManager(o ManagerOptions) *Manager {
 	return &Manager{o: o, byName: make(map[kafka.TopicPartition]*Partition), byID: make(map[partitionID]*Partition),
-		found: make(map[kafka.TopicPartition]*log.Log), broken: make(map[kafka.TopicPartition]bool), failed: make(map[*log.Dir]bool), counts: make(map[*log.Dir]int),
+		found: make(map[kafka.TopicPartition]*log.Log), broken: make(map[kafka.TopicPartition]bool),
+		lost: make(map[kafka.TopicPartition]bool), failed: make(map[*log.Dir]bool), counts: make(map[*log.Dir]int),
 		image: metadata.New()}
 }
 
@@ -79,6 +81,14 @@ func (m *Manager) Broken(tp kafka.TopicPartition) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.broken[tp] = true
+}
+
+// Lost tells of a partition whose recovery cut records off that were on the disk or committed once. Another in-sync
+// replica must lead it, and this one does not say where it lies before it has fetched them again.
+func (m *Manager) Lost(tp kafka.TopicPartition) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lost[tp] = true
 }
 
 // Intact says that every log of a directory could be opened and is still whole. One that is not must be recovered by the
@@ -138,10 +148,13 @@ type DirReport struct {
 
 // Applied is what an Apply did and could not do.
 type Applied struct {
-	// Directories are replicas whose directory the controller does not know yet (AssignReplicasToDirs).
+	// Directories are replicas whose directory the controller does not know yet (AssignReplicasToDirs), among them with
+	// kafka.DirectoryLost those that are damaged while others are in sync.
 	Directories []DirReport
-	Created     int
-	Deleted     int
+	// Kept are replicas that lost records, and serve what they have because nobody else is in sync.
+	Kept    []kafka.TopicPartition
+	Created int
+	Deleted int
 	// Failed names partitions that could not be created or deleted, and why.
 	Failed []Failure
 }
@@ -195,19 +208,56 @@ func (m *Manager) ensure(now time.Time, image *metadata.Image, t *metadata.Topic
 		m.remove(now, tp, p.topicID, host, out)
 		err = kafka.UnknownTopicOrPartition
 	}
-	if err != nil {
-		if p, err = m.open(now, image, t, tp, s, out); err != nil {
+	opened := err != nil
+	if opened {
+		var dir *log.Dir
+		if p, dir, err = m.open(now, image, t, tp, s, out); err != nil {
 			out.Failed = append(out.Failed, Failure{tp, err})
 			m.noteUnmade(p, err)
+		}
+		if dir != nil && vfs.IsDiskFailure(err) {
+			host.DirFailed(dir, err)
 		}
 	}
 	e := p.Assign(now, Assignment{State: s, Eligible: eligible(image)})
 	e.Run(host)
-	if l := p.Log(); l != nil && p.Role() != Offline {
-		if id := l.Dir().Meta().DirectoryID; s.Directory(m.o.Self) != id {
-			out.Directories = append(out.Directories, DirReport{TopicID: t.ID, Partition: index, Directory: id})
+	m.reportDirectory(p, s, opened, out)
+}
+
+// reportDirectory says where a replica lies if the controller thinks otherwise.
+func (m *Manager) reportDirectory(p *Partition, s *metadata.Partition, opened bool, out *Applied) {
+	m.mu.RLock()
+	lost, broken := m.lost[p.tp], m.broken[p.tp]
+	m.mu.RUnlock()
+	id := kafka.DirectoryLost
+	if l := p.Log(); !(lost || broken) || !othersInSync(s, m.o.Self) {
+		if l == nil || p.Role() == Offline {
+			return
+		}
+		id = l.Dir().Meta().DirectoryID
+		if lost && opened {
+			out.Kept = append(out.Kept, p.tp)
 		}
 	}
+	if s.Directory(m.o.Self) != id {
+		out.Directories = append(out.Directories, DirReport{TopicID: p.topicID, Partition: p.tp.Partition, Directory: id})
+	}
+}
+
+// LostReport is what to tell the controller of a replica whose log broke while it served; false: nothing, because nobody
+// else could lead.
+func (m *Manager) LostReport(image *metadata.Image, p *Partition) (DirReport, bool) {
+	s, ok := image.Partition(p.tp)
+	if !ok || !othersInSync(s, m.o.Self) {
+		return DirReport{}, false
+	}
+	return DirReport{TopicID: p.topicID, Partition: p.tp.Partition, Directory: kafka.DirectoryLost}, true
+}
+
+// othersInSync says whether another replica could lead without losing what is committed (KIP-966).
+func othersInSync(s *metadata.Partition, self kafka.NodeID) bool {
+	other := func(id kafka.NodeID) bool { return id != self }
+	return slices.ContainsFunc(s.ISR, other) || slices.ContainsFunc(s.ELR, other)
 }
 
 // eligible says who may be in an in-sync set as far as an image knows.
@@ -221,13 +271,14 @@ func eligible(image *metadata.Image) func(kafka.NodeID) (kafka.BrokerEpoch, bool
 	}
 }
 
-// open makes a Partition from the log found at start, or from a new one.
+// open makes a Partition from the log found at start, or from a new one. dir is where it lies or was to lie, nil if that
+// is nowhere.
 func (m *Manager) open(now time.Time, image *metadata.Image, t *metadata.Topic, tp kafka.TopicPartition,
-	s *metadata.Partition, out *Applied) (*Partition, error) {
+	s *metadata.Partition, out *Applied) (*Partition, *log.Dir, error) {
 	c := m.o.Config(image, t.Name)
-	l, err := m.claim(now, t.ID, tp, c, s.Directory(m.o.Self), out)
+	l, dir, err := m.claim(now, t.ID, tp, c, s.Directory(m.o.Self), out)
 	if err != nil {
-		return m.add(newPartition(m.o.Self, tp, t.ID, nil, 0, &m.o.Limits), nil), err
+		return m.add(newPartition(m.o.Self, tp, t.ID, nil, 0, &m.o.Limits), nil), dir, err
 	}
 	hw, ok := l.Dir().HighWatermark(tp)
 	if !ok {
@@ -237,12 +288,12 @@ func (m *Manager) open(now time.Time, image *metadata.Image, t *metadata.Topic, 
 	if m.o.Rotten != nil {
 		p.reads.rotten = func(from kafka.Offset) { m.o.Rotten(tp, from) }
 	}
-	return m.add(p, l.Dir()), nil
+	return m.add(p, dir), dir, nil
 }
 
 // claim gives the log of a replica: the one found at start, or a new one.
 func (m *Manager) claim(now time.Time, id kafka.UUID, tp kafka.TopicPartition, c *log.Config, recorded kafka.UUID,
-	out *Applied) (*log.Log, error) {
+	out *Applied) (*log.Log, *log.Dir, error) {
 	m.mu.Lock()
 	l, broken := m.found[tp], m.broken[tp]
 	if !broken {
@@ -250,33 +301,33 @@ func (m *Manager) claim(now time.Time, id kafka.UUID, tp kafka.TopicPartition, c
 	}
 	m.mu.Unlock()
 	if broken {
-		return nil, kafka.Errorf(kafka.KafkaStorageError, "the directory of %s could not be opened", tp)
+		return nil, nil, kafka.Errorf(kafka.KafkaStorageError, "the directory of %s could not be opened", tp)
 	}
 	if l != nil && !l.TopicID().IsZero() && l.TopicID() != id {
 		if err := l.Dir().SetStray(l, m.o.NewUUID()); err != nil {
-			return nil, err
+			return nil, l.Dir(), err
 		}
 		l = nil
 	}
 	if l != nil {
 		l.SetConfig(c)
 		if !l.TopicID().IsZero() {
-			return l, nil
+			return l, l.Dir(), nil
 		}
-		return l, l.SetTopicID(id)
+		return l, l.Dir(), l.SetTopicID(id)
 	}
 	dir, err := m.place(recorded)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if l, err = dir.Create(tp, c, log.CreateOptions{TopicID: id}, now); err != nil {
-		return nil, err
+		return nil, dir, err
 	}
 	m.mu.Lock()
 	m.counts[dir]++
 	m.mu.Unlock()
 	out.Created++
-	return l, nil
+	return l, dir, nil
 }
 
 // add makes p findable. Its directory may have failed since it was chosen, too early for DirFailed to see p.
