@@ -2,9 +2,14 @@ package cli
 
 import (
 	"encoding/binary"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"moldau/internal/cluster/quorum"
 	"moldau/internal/storage/record"
 )
 
@@ -44,7 +49,9 @@ func controlFields(r record.Record) []field {
 			return []field{{"marker", "KRaftVersion"}, {"version", int16(binary.BigEndian.Uint16(r.Value[2:]))}}
 		}
 	case record.ControlKRaftVoters:
-		return []field{{"marker", "KRaftVoters"}, {"value", r.Value}}
+		if voters, ok := voterTexts(r); ok {
+			return []field{{"marker", "KRaftVoters"}, {"voters", voters}}
+		}
 	}
 	return []field{{"marker", int16(kind)}, {"value", r.Value}}
 }
@@ -55,4 +62,23 @@ func voterIDs(vs []kmsg.LeaderChangeMessageVoter) string {
 		ids = append(ids, v.VoterID)
 	}
 	return joinInts(ids)
+}
+
+// voterTexts tells of each voter its id, directory, endpoints and the versions of the quorum's protocol it speaks.
+func voterTexts(r record.Record) (string, bool) {
+	body, err := quorum.DecodeControl(r.Key, r.Value)
+	set, ok := body.(quorum.VotersRecord)
+	if err != nil || !ok {
+		return "", false
+	}
+	var out []string
+	for _, v := range set.Voters {
+		var at []string
+		for _, e := range v.Endpoints {
+			at = append(at, e.Name+"://"+net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))))
+		}
+		out = append(out, fmt.Sprintf("%d-%s@%s[kraft.version=%d-%d]", v.Key.ID, v.Key.Directory, strings.Join(at, "|"),
+			v.KRaft.Min, v.KRaft.Max))
+	}
+	return strings.Join(out, ","), true
 }

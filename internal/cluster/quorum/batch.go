@@ -42,7 +42,7 @@ func controlRecords(b record.Batch) ([]ControlRecord, error) {
 		if err != nil {
 			return nil, err
 		}
-		body, err := decodeControl(r.Key, r.Value)
+		body, err := DecodeControl(r.Key, r.Value)
 		if err != nil {
 			return nil, fmt.Errorf("offset %d: %w", r.Offset, err)
 		}

@@ -86,9 +86,9 @@ func (r VotersRecord) encode(b []byte) []byte {
 	return putNoTags(b)
 }
 
-// decodeControl reads one control record. An unknown type is an error, as it is in Kafka: who does not know a
+// DecodeControl reads one control record. An unknown type is an error, as it is in Kafka: who does not know a
 // control record cannot follow the quorum.
-func decodeControl(key, value []byte) (ControlBody, error) {
+func DecodeControl(key, value []byte) (ControlBody, error) {
 	kind, err := record.ParseControlKey(key)
 	if err != nil {
 		return nil, err

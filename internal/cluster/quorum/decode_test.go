@@ -21,11 +21,11 @@ func FuzzControl(f *testing.F) {
 	}
 	f.Add(int16(6), []byte{0, 0, 255, 255, 255, 255, 15})
 	f.Fuzz(func(t *testing.T, kind int16, value []byte) {
-		body, err := decodeControl(putInt16(putInt16(nil, 0), kind), value)
+		body, err := DecodeControl(putInt16(putInt16(nil, 0), kind), value)
 		if err != nil {
 			return
 		}
-		again, err := decodeControl(putInt16(putInt16(nil, 0), kind), body.encode(nil))
+		again, err := DecodeControl(putInt16(putInt16(nil, 0), kind), body.encode(nil))
 		if err != nil || !bytes.Equal(again.encode(nil), body.encode(nil)) {
 			t.Errorf("%+v became %+v, %v", body, again, err)
 		}

@@ -137,7 +137,7 @@ func (op *fetchOp) partition(w *fetchWriter, image *metadata.Image, p *fetchResu
 		w.int64(int64(p.LogStart))
 	}
 	switch {
-	case op.readCommitted && p.code == 0 || p.unread:
+	case op.readCommitted && p.code == 0 && !p.diverges() || p.unread:
 		w.arrayLen(len(p.Aborted))
 		for _, a := range p.Aborted {
 			w.int64(int64(a.ProducerID))
@@ -160,6 +160,11 @@ func (op *fetchOp) partition(w *fetchWriter, image *metadata.Image, p *fetchResu
 		leader = op.hint(w, image, p.entry)
 	}
 	w.partitionTags(p, leader)
+}
+
+// diverges says that the reader is only told where its log parts from this one.
+func (r *fetchResult) diverges() bool {
+	return r.DivergingEpoch != kafka.NoEpoch || r.DivergingEnd != kafka.NoOffset
 }
 
 // currentLeader is the leader that a partition's answer names.
@@ -243,7 +248,7 @@ func (w *fetchWriter) tags(n int) {
 // partitionTags writes the tagged fields of a partition: diverging epoch (KIP-595) and current leader.
 func (w *fetchWriter) partitionTags(p *fetchResult, leader currentLeader) {
 	n := 0
-	diverges := p.DivergingEpoch != kafka.NoEpoch || p.DivergingEnd != kafka.NoOffset
+	diverges := p.diverges()
 	if diverges {
 		n++
 	}

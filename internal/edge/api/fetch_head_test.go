@@ -111,11 +111,12 @@ func (c *headCase) partition(topic string) (fetchResult, kmsg.FetchResponseTopic
 	if r.code == kafka.KafkaStorageError && v <= 5 {
 		want.ErrorCode = int16(kafka.NotLeaderOrFollower)
 	}
-	if c.op.readCommitted && r.code == 0 || r.unread {
+	listed := c.op.readCommitted && r.code == 0 && r.DivergingEpoch == kafka.NoEpoch
+	if listed || r.unread {
 		want.AbortedTransactions = []kmsg.FetchResponseTopicPartitionAbortedTransaction{}
 	}
 	for range c.rnd.IntN(3) {
-		if !c.op.readCommitted || r.code != 0 {
+		if !listed {
 			break
 		}
 		a := log.AbortedTxn{ProducerID: kafka.ProducerID(c.rnd.Int64()), First: kafka.Offset(c.rnd.Int64())}

@@ -132,6 +132,15 @@ func TestFetchOptions(t *testing.T) {
 			t.Errorf("%s: %+v", c.what, p)
 		}
 	}
+	// Who is only told where to cut is told of no transactions, not even that there are none.
+	for _, lastEpoch := range []int32{-1, 0} {
+		req := fetchRequest(12, "fe", 0, 0)
+		req.IsolationLevel = 1
+		req.Topics[0].Partitions[0].FetchOffset, req.Topics[0].Partitions[0].LastFetchedEpoch = 30*int64(lastEpoch+1), lastEpoch
+		if p := f.fetched(req); p.ErrorCode != 0 || (p.AbortedTransactions == nil) != (lastEpoch == 0) {
+			t.Errorf("last epoch %d: %+v", lastEpoch, p)
+		}
+	}
 	state := fetchRequest(15, "fe", 0, 0)
 	state.ReplicaState.ID, state.ReplicaState.Epoch = 7, 9
 	if p := f.fetched(state); kafka.Code(p.ErrorCode) != kafka.NotLeaderOrFollower {
