@@ -38,7 +38,8 @@ var networkKeys = []Key{
 	key("socket.request.max.bytes", Int, "104857600", atLeast(1), ReadOnly, High,
 		"Largest request that is read (bytes). A longer one closes the connection."),
 	key("socket.listen.backlog.size", Int, "50", atLeast(1), ReadOnly, Medium,
-		"Connections that may wait to be accepted.", inert("the system's limit is used")),
+		"Connections that may wait to be accepted. Only Linux can be told, and only if the key is set; otherwise the "+
+			"system's limit is used."),
 	key("socket.connection.setup.timeout.ms", Long, "10000", nil, ReadOnly, Medium,
 		"How long a connection to another node may take to be set up at first (ms).",
 		inert("a node opens no connections yet")),

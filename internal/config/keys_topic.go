@@ -86,7 +86,8 @@ var topicKeys = []Key{
 			"the process takes none. Going back to ack takes effect after one sync.",
 		from("moldau.flush")),
 	topicKey("preallocate", Boolean, "false", nil,
-		"Whether a new segment's file is given its full size at once.", from("log.preallocate")),
+		"Whether a new segment's file is given its full size at once.", from("log.preallocate"),
+		inert("a segment grows as it is written, so that its size always says what it holds")),
 	topicKey("remote.copy.lag.bytes", Long, "-1", atLeast(-1),
 		"Bytes a segment may lie behind the log's end before it is copied to remote storage; -1 means no "+
 			"delay by size.",

@@ -68,7 +68,8 @@ func (n *Node) listenerOptions() []server.ListenerOptions {
 	var out []server.ListenerOptions
 	if !n.o.NoListen {
 		for _, e := range n.self.Listeners {
-			out = append(out, server.ListenerOptions{Name: e.Listener, Address: e.Address()})
+			out = append(out, server.ListenerOptions{Name: e.Listener, Address: e.Address(),
+				Backlog: setOnly(n.config, "socket.listen.backlog.size")})
 		}
 	}
 	if n.o.Memory != nil {

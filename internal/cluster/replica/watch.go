@@ -17,34 +17,61 @@ type Watcher struct {
 
 // watchers is the set of a partition's watchers. The count lets appends skip the lock while nobody watches.
 type watchers struct {
-	count atomic.Int32
-	mu    sync.Mutex
-	list  []*Watcher
+	count  atomic.Int32
+	mu     sync.Mutex
+	list   []*Watcher
+	places map[*Watcher]*place
+	// shown: a wake is going over the array of list, or was; it must not be changed in place any more.
+	shown bool
 }
 
+// place is where a watcher stands in the list, and how often it is registered: thousands leave at once when their
+// connections end, so leaving must not cost a look at all others.
+type place struct{ at, times int }
+
 // Watch registers w. Whoever parks must register first and then look at the partition again: a change between looking
-// and registering would wake nobody.
+// and registering would wake nobody. Each call needs an Unwatch.
 func (p *Partition) Watch(w *Watcher) {
-	p.watchers.mu.Lock()
-	defer p.watchers.mu.Unlock()
-	p.watchers.list = append(p.watchers.list, w)
-	p.watchers.count.Store(int32(len(p.watchers.list)))
+	s := &p.watchers
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.places[w]; known != nil {
+		known.times++
+		return
+	}
+	if s.places == nil {
+		s.places = make(map[*Watcher]*place)
+	}
+	s.places[w] = &place{at: len(s.list), times: 1}
+	s.list = append(s.list, w)
+	s.count.Store(int32(len(s.list)))
 }
 
 // Unwatch takes the registration back. A call that is under way may still arrive.
 func (p *Partition) Unwatch(w *Watcher) {
-	p.watchers.mu.Lock()
-	defer p.watchers.mu.Unlock()
-	// wake works on a snapshot of the slice, so it is replaced and never changed in place.
-	if i := slices.Index(p.watchers.list, w); i >= 0 {
-		next := make([]*Watcher, 0, len(p.watchers.list)-1)
-		next = append(next, p.watchers.list[:i]...)
-		p.watchers.list = append(next, p.watchers.list[i+1:]...)
+	s := &p.watchers
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.places[w]
+	if known == nil {
+		return
 	}
-	if len(p.watchers.list) == 0 {
-		p.watchers.list = nil
+	if known.times--; known.times > 0 {
+		return
 	}
-	p.watchers.count.Store(int32(len(p.watchers.list)))
+	if s.shown {
+		s.list, s.shown = slices.Clone(s.list), false
+	}
+	last := len(s.list) - 1
+	s.list[known.at] = s.list[last]
+	s.places[s.list[known.at]].at = known.at
+	s.list[last] = nil
+	s.list = s.list[:last]
+	delete(s.places, w)
+	if last == 0 {
+		s.list, s.places = nil, nil
+	}
+	s.count.Store(int32(last))
 }
 
 // Watching is how many watchers are registered.
@@ -56,6 +83,7 @@ func (s *watchers) wake(p *Partition, m moved) {
 	}
 	s.mu.Lock()
 	list := s.list[:len(s.list):len(s.list)]
+	s.shown = true
 	s.mu.Unlock()
 	for _, w := range list {
 		if m&(movedRole|movedWatermark) != 0 || (w.Replica && m&movedEnd != 0) {

@@ -7,7 +7,6 @@ import (
 	"moldau/internal/cluster/replica"
 	"moldau/internal/edge/server"
 	"moldau/internal/kafka"
-	"moldau/internal/storage/record"
 )
 
 // fetchResult is the answer for one partition.
@@ -90,17 +89,12 @@ func (op *fetchOp) look(image *metadata.Image, r *fetchResult, room int, whole b
 		r.code = kafka.NotLeaderOrFollower
 		return
 	}
-	spec := op.spec(e, room, whole)
-	read := part.Read(spec)
+	read := part.Read(op.spec(e, room, whole))
 	if read.Err != nil {
 		r.code = kafka.CodeOf(read.Err)
 		return
 	}
 	r.ReadResult = read
-	if !whole && read.Extents.Size() == spec.MaxBytes && !startsWhole(&read) {
-		// A batch that does not fit is not begun: clients take that for a broken log (KIP-74).
-		r.Extents.Release()
-	}
 	limit := read.HighWatermark
 	if op.readCommitted {
 		limit = read.LastStable
@@ -115,19 +109,6 @@ func (op *fetchOp) look(image *metadata.Image, r *fetchResult, room int, whole b
 func hasReplica(image *metadata.Image, part *replica.Partition, id kafka.NodeID) bool {
 	p, ok := image.Partition(part.TopicPartition())
 	return ok && slices.Contains(p.Replicas, id)
-}
-
-// startsWhole says whether the first batch of what was read is complete.
-func startsWhole(r *replica.ReadResult) bool {
-	if r.Extents.Size() < record.PrefixSize {
-		return false
-	}
-	var prefix [record.PrefixSize]byte
-	if r.Extents.ReadInto(prefix[:]) != nil {
-		return false
-	}
-	size, _, err := record.EntrySize(prefix[:])
-	return err == nil && size <= r.Extents.Size()
 }
 
 // progress records what a follower has: what it asks for is on its disk.

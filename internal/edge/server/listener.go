@@ -16,6 +16,8 @@ type ListenerOptions struct {
 	Kind ListenerKind
 	// Address is host:port to listen on (TCP); not used when Net is given.
 	Address string
+	// Backlog is how many connections may wait to be accepted, where the system can be told; 0: as many as it allows.
+	Backlog int
 	// Net is a listener to serve, such as a MemoryListener. The server closes it.
 	Net net.Listener
 	// Internal marks a listener for nodes only: it draws on the internal memory reserve and is not held up by
@@ -49,6 +51,12 @@ func (s *Server) Listen(o ListenerOptions) (*Listener, error) {
 		ln, err := net.Listen("tcp", o.Address)
 		if err != nil {
 			return nil, fmt.Errorf("listener %s: %w", o.Name, err)
+		}
+		if o.Backlog > 0 {
+			if err := setBacklog(ln, o.Backlog); err != nil {
+				_ = ln.Close()
+				return nil, fmt.Errorf("listener %s: %w", o.Name, err)
+			}
 		}
 		l.ln = ln
 	}

@@ -70,8 +70,11 @@ func (m *model) read(from, limit kafka.Offset, maxBytes int, whole bool) ([]byte
 	part := m.batches[m.place(from):m.place(min(limit, m.end))]
 	all := bytes.Join(asBytes(part), nil)
 	n := maxBytes
-	if whole && len(part) > 0 {
-		n = max(n, len(part[0]))
+	if len(part) > 0 && n < len(part[0]) { // a first batch that does not fit is not begun
+		n = 0
+		if whole {
+			n = len(part[0])
+		}
 	}
 	return all[:min(max(n, 0), len(all))], nil
 }

@@ -9,8 +9,8 @@ import (
 
 // Read finds the bytes from the batch that contains offset from up to limit, the first offset that must not be served
 // (high watermark, last stable offset or log end); at most maxBytes of them, so the last batch may be cut, as Kafka's
-// may be. With atLeastOneBatch the first batch is whole whatever maxBytes says. Nothing between from and limit gives an
-// empty Extents. The caller releases the result.
+// may be. The first one never is: with atLeastOneBatch it is there whatever maxBytes says, without it nothing is given if
+// it does not fit (KIP-74). Nothing between from and limit gives an empty Extents. The caller releases the result.
 //
 // Errors: OffsetOutOfRange when from lies before the log start or beyond the log end, or is deleted by now;
 // CorruptMessage when the log is damaged there; KafkaStorageError wrapping the cause when the disk fails. Lock-free.
@@ -89,13 +89,17 @@ func (v *View) readSegment(i int, from, limit kafka.Offset, room int, whole bool
 		}
 	}
 	size := int64(room)
-	if whole && size < end-pos {
+	if out.size == 0 && size < end-pos {
 		first, err := v.batchSize(i, pos, data)
 		if err != nil {
 			data.release()
 			return false, err
 		}
-		size = max(size, first)
+		if whole {
+			size = max(size, first)
+		} else if size < first {
+			size = 0
+		}
 	}
 	fits := size >= end-pos
 	size = min(size, end-pos)
