@@ -57,6 +57,9 @@ func accessExamples() map[kmsg.Request][]string {
 	producers.Topics = append(producers.Topics, kmsg.DescribeProducersRequestTopic{Topic: "a"})
 	pages := kmsg.NewPtrDescribeTopicPartitionsRequest()
 	pages.Topics = append(pages.Topics, kmsg.DescribeTopicPartitionsRequestTopic{Topic: "a"})
+	fetches := names(8, kmsg.OffsetFetch, false, "g", "h").(*kmsg.OffsetFetchRequest)
+	fetches.Groups[0].Topics = []kmsg.OffsetFetchRequestGroupTopic{{Topic: "a"}}
+	fetches.Groups[1].Topics = []kmsg.OffsetFetchRequestGroupTopic{{Topic: "b"}}
 	const cluster = ":CLUSTER:kafka-cluster"
 	return map[kmsg.Request][]string{
 		produce: {"WRITE:TOPIC:a"}, txn: {"WRITE:TOPIC:" + id.String(), "WRITE:TRANSACTIONAL_ID:t"},
@@ -78,6 +81,21 @@ func accessExamples() map[kmsg.Request][]string {
 		kmsg.NewPtrDescribeLogDirsRequest():     {"DESCRIBE" + cluster},
 		kmsg.NewPtrDescribeClusterRequest():     nil,
 		kmsg.NewPtrListConfigResourcesRequest(): {"DESCRIBE_CONFIGS" + cluster},
+		kmsg.NewPtrListGroupsRequest():          {"DESCRIBE" + cluster},
+		findRequest(3, 0, "g"):                  {"DESCRIBE:GROUP:g"},
+		findRequest(4, 0, "g", "h"):             {"DESCRIBE:GROUP:g", "DESCRIBE:GROUP:h"},
+		findRequest(4, 1, "t"):                  {"DESCRIBE:TRANSACTIONAL_ID:t"},
+		findRequest(6, 2, "g:x:0"):              {"CLUSTER_ACTION" + cluster},
+		singleGroup(kmsg.JoinGroup, 9):          {"READ:GROUP:g"}, singleGroup(kmsg.SyncGroup, 5): {"READ:GROUP:g"},
+		singleGroup(kmsg.Heartbeat, 4): {"READ:GROUP:g"}, singleGroup(kmsg.LeaveGroup, 5): {"READ:GROUP:g"},
+		singleGroup(kmsg.ConsumerGroupHeartbeat, 1):      {"READ:GROUP:g", "DESCRIBE:TOPIC:a", "DESCRIBE:TOPIC:b"},
+		singleGroup(kmsg.OffsetCommit, 9):                {"READ:GROUP:g", "READ:TOPIC:a"},
+		singleGroup(kmsg.OffsetDelete, 0):                {"DELETE:GROUP:g", "READ:TOPIC:a"},
+		singleGroup(kmsg.OffsetFetch, 7):                 {"DESCRIBE:GROUP:g", "DESCRIBE:TOPIC:a"},
+		fetches:                                          {"DESCRIBE:GROUP:g", "DESCRIBE:GROUP:h", "DESCRIBE:TOPIC:a", "DESCRIBE:TOPIC:b"},
+		names(6, kmsg.DescribeGroups, false, "g", "h"):   {"DESCRIBE:GROUP:g", "DESCRIBE:GROUP:h"},
+		names(1, kmsg.ConsumerGroupDescribe, false, "g"): {"DESCRIBE:GROUP:g"},
+		names(2, kmsg.DeleteGroups, false, "g"):          {"DELETE:GROUP:g"},
 	}
 }
 

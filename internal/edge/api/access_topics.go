@@ -30,6 +30,14 @@ func topicsOf(r kmsg.Request) iter.Seq[string] {
 		return each(r.Topics, func(t *kmsg.CreateTopicsRequestTopic) string { return t.Topic })
 	case *kmsg.CreatePartitionsRequest:
 		return each(r.Topics, func(t *kmsg.CreatePartitionsRequestTopic) string { return t.Topic })
+	case *kmsg.OffsetCommitRequest:
+		return each(r.Topics, func(t *kmsg.OffsetCommitRequestTopic) string { return byNameOrID(&t.Topic, t.TopicID) })
+	case *kmsg.OffsetDeleteRequest:
+		return each(r.Topics, func(t *kmsg.OffsetDeleteRequestTopic) string { return t.Topic })
+	case *kmsg.OffsetFetchRequest:
+		return fetchedTopics(r)
+	case *kmsg.ConsumerGroupHeartbeatRequest:
+		return each(r.SubscribedTopicNames, func(name *string) string { return *name })
 	case *kmsg.DeleteTopicsRequest:
 		if r.Version < 6 {
 			return each(r.TopicNames, func(name *string) string { return *name })
@@ -44,6 +52,22 @@ func each[T any](all []T, name func(*T) string) iter.Seq[string] {
 		for i := range all {
 			if !yield(name(&all[i])) {
 				return
+			}
+		}
+	}
+}
+
+// fetchedTopics goes through the topics of every group in an OffsetFetch.
+func fetchedTopics(r *kmsg.OffsetFetchRequest) iter.Seq[string] {
+	if r.Version < 8 {
+		return each(r.Topics, func(t *kmsg.OffsetFetchRequestTopic) string { return t.Topic })
+	}
+	return func(yield func(string) bool) {
+		for i := range r.Groups {
+			for j := range r.Groups[i].Topics {
+				if t := &r.Groups[i].Topics[j]; !yield(byNameOrID(&t.Topic, t.TopicID)) {
+					return
+				}
 			}
 		}
 	}

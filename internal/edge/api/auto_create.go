@@ -65,9 +65,15 @@ func (a *autoCreation) end(names []string) {
 // autoCreate asks the controller to create topics, if auto.create.topics.enable says so, and does not wait for it. The
 // names must own their memory.
 func (b *Broker) autoCreate(c *server.Call, names []string) {
-	if len(names) == 0 || !b.Config.Bool("auto.create.topics.enable") {
-		return
+	if b.Config.Bool("auto.create.topics.enable") {
+		b.createSoon(c, names)
 	}
+}
+
+// createInternal asks the controller to create a coordinator's topic, whatever auto.create.topics.enable says.
+func (b *Broker) createInternal(c *server.Call, name string) { b.createSoon(c, []string{name}) }
+
+func (b *Broker) createSoon(c *server.Call, names []string) {
 	names = b.creating.begin(names)
 	if len(names) == 0 {
 		return

@@ -1,0 +1,109 @@
+package api
+
+import (
+	"strings"
+	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/coordinator"
+	"moldau/internal/edge/server"
+	"moldau/internal/kafka"
+	"moldau/internal/promise"
+)
+
+// consumerOffsets is the topic that holds groups and their offsets.
+const consumerOffsets = "__consumer_offsets"
+
+// maxGroups is how many groups one request may name: each becomes a request of its own to a coordinator, which the
+// request's charge does not cover. More cost the sender the connection.
+const maxGroups = 100_000
+
+// allGroupOperations are the operations on a group that a caller with every permission has (KIP-430).
+var allGroupOperations = operations(kmsg.ACLOperationRead, kmsg.ACLOperationDelete, kmsg.ACLOperationDescribe,
+	kmsg.ACLOperationDescribeConfigs, kmsg.ACLOperationAlterConfigs)
+
+// callOf says to a coordinator who sent a request.
+func callOf(c *server.Call) coordinator.Call {
+	return coordinator.Call{Principal: c.Principal, ClientID: c.ClientID, ClientHost: "/" + c.Conn.RemoteIP.String()}
+}
+
+// coordinate passes a request about one group to its coordinator. What has no response of its own is answered with what
+// refuse makes of the reason. The answer comes whether or not the client still listens, as in Kafka.
+func coordinate[R kmsg.Request](
+	b *Broker, c *server.Call, group string, req R, refuse func(R, error) kmsg.Response,
+) *promise.Promise[server.Reply] {
+	body, err := own(req)
+	if err != nil {
+		return answer(server.Reply{Body: refuse(req, err), Code: kafka.CodeOf(err)})
+	}
+	group = strings.Clone(group)
+	c.Lease.Release()
+	return promise.Map(b.Groups.Do(group, coordinator.NewPending(callOf(c), body)), func(a coordinator.Answer) server.Reply {
+		return coordinated(a, func(err error) kmsg.Response { return refuse(body, err) })
+	})
+}
+
+func coordinated(a coordinator.Answer, refuse func(error) kmsg.Response) server.Reply {
+	if a.Err == nil && a.Body == nil {
+		a.Err = kafka.UnknownServerError
+	}
+	if a.Err != nil {
+		return server.Reply{Body: refuse(a.Err), Code: kafka.CodeOf(a.Err)}
+	}
+	return server.Reply{Body: a.Body, Code: firstError(a.Body)}
+}
+
+// eachGroup passes a request about many groups to their coordinators, one by one, and joins the answers, which keep the
+// order of the groups. part makes the request about the i-th group.
+func eachGroup(
+	b *Broker, c *server.Call, ids []string, part func(id string) kmsg.Request,
+	join func(ids []string, answers []coordinator.Answer) kmsg.Response,
+) *promise.Promise[server.Reply] {
+	if len(ids) > maxGroups {
+		return hangUp()
+	}
+	call, owned := callOf(c), make([]string, len(ids))
+	for i, id := range ids {
+		owned[i] = strings.Clone(id)
+	}
+	parts := make([]*coordinator.Pending, len(ids))
+	for i, id := range owned {
+		parts[i] = coordinator.NewPending(call, part(id))
+	}
+	c.Lease.Release()
+	answers := make([]*promise.Promise[coordinator.Answer], len(ids))
+	for i, p := range parts {
+		answers[i] = b.Groups.Do(owned[i], p)
+	}
+	return promise.Map(gather(answers), func(all []coordinator.Answer) server.Reply {
+		for i := range all {
+			if all[i].Err == nil && all[i].Body == nil {
+				all[i].Err = kafka.UnknownServerError
+			}
+		}
+		body := join(owned, all)
+		return server.Reply{Body: body, Code: firstError(body)}
+	})
+}
+
+// gather is set with all values once every promise is.
+func gather[T any](all []*promise.Promise[T]) *promise.Promise[[]T] {
+	out := &promise.Promise[[]T]{}
+	values := make([]T, len(all))
+	if len(all) == 0 {
+		out.Set(values)
+		return out
+	}
+	var left atomic.Int64
+	left.Store(int64(len(all)))
+	for i, p := range all {
+		p.OnDone(func(v T) {
+			values[i] = v
+			if left.Add(-1) == 0 {
+				out.Set(values)
+			}
+		})
+	}
+	return out
+}
