@@ -15,7 +15,7 @@ func (m *Machine) deleteGroup(p *coordinator.Pending, r *kmsg.DeleteGroupsReques
 	id := r.Groups[0]
 	g := m.groups[id]
 	if g == nil {
-		return failed(p, id, kafka.Errorf(kafka.GroupIDNotFound, "Group %s not found.", id))
+		return failed(p, id, kafka.GroupIDNotFound)
 	}
 	if err := g.kind.checkDelete(); err != nil {
 		return failed(p, id, err)

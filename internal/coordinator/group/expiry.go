@@ -122,7 +122,7 @@ func (m *Machine) expired(now time.Time, g *group) []coordinator.Record {
 	kept := false
 	for _, k := range g.partitions() {
 		c, committed := g.offsets.get(k.topic, k.partition)
-		switch unstable := g.unstable(k.topic, k.partition); {
+		switch unstable := m.unstable(g, k.topic, k.partition); {
 		case m.gone(k.topic, c, g, k.partition):
 			out = append(out, offsetTombstone(g.id, k.topic, k.partition))
 		case committed && !unstable && !g.kind.subscribed(k.topic) && m.due(now, e, c):

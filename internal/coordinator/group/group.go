@@ -19,8 +19,8 @@ type group struct {
 
 // What ListGroups shows of kinds.
 const (
-	typeClassic      = "Classic"
-	typeConsumer     = "Consumer"
+	typeClassic      = "classic"
+	typeConsumer     = "consumer"
 	consumerProtocol = "consumer" // the protocol type of consumers in either kind
 )
 

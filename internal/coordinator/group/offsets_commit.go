@@ -17,7 +17,7 @@ import (
 const (
 	commitByID          = 10 // OffsetCommit names topics by id (KIP-848's follow-up of KIP-516)
 	commitGroupNotFound = 9  // OffsetCommit may answer GROUP_ID_NOT_FOUND (KIP-848)
-	txnCommitByID       = 6  // TxnOffsetCommit names topics by id (KIP-1319)
+	txnCommitByID       = 6  // TxnOffsetCommit names topics by id and has the errors of both (KIP-1319)
 )
 
 // maxMetadataBytes is what the length field of an offset's metadata can say in every version of the record.
@@ -112,6 +112,9 @@ func (m *Machine) commit(now time.Time, p *coordinator.Pending, c commit) ([]kms
 				}
 				result.Records = append(result.Records, offsetRecord(c.group, topics[i].topic.Name, &o))
 			}
+			if errors.Is(err, kafka.StaleMemberEpoch) && c.generationsOnly() {
+				err = kafka.IllegalGeneration
+			}
 			out[i].Partitions[j].Partition = x.Partition
 			out[i].Partitions[j].ErrorCode = int16(kafka.CodeOf(err))
 		}
@@ -169,16 +172,20 @@ func (m *Machine) checkCommit(now time.Time, c commit) (func(kafka.UUID, int32) 
 	switch {
 	case g == nil && c.check.epoch < 0:
 		return nil, nil, nil
-	case g == nil && !c.check.txn && c.check.version >= commitGroupNotFound:
-		return nil, nil, kafka.GroupIDNotFound
-	case g == nil:
+	case g == nil && c.generationsOnly():
 		return nil, nil, kafka.IllegalGeneration
+	case g == nil:
+		return nil, nil, kafka.GroupIDNotFound
 	}
-	judge, timers, err := g.kind.checkCommit(now, c.check)
-	if c.check.txn && errors.Is(err, kafka.StaleMemberEpoch) { // the API knows generations only
-		err = kafka.IllegalGeneration
+	return g.kind.checkCommit(now, c.check)
+}
+
+// generationsOnly says whether the request is of a version that knows the errors of the classic protocol only.
+func (c *commit) generationsOnly() bool {
+	if c.check.txn {
+		return c.check.version < txnCommitByID
 	}
-	return judge, timers, err
+	return c.check.version < commitGroupNotFound
 }
 
 func checkPartition(t *metadata.Topic, x *kmsg.OffsetCommitRequestTopicPartition, metadataLimit int, refused error,

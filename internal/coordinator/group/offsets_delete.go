@@ -42,9 +42,3 @@ func (m *Machine) offsetDelete(p *coordinator.Pending, r *kmsg.OffsetDeleteReque
 	}
 	return coordinator.Result{Scope: r.Group, Records: records, Replies: answer(p, resp)}
 }
-
-// has says whether the group has an offset, committed or pending.
-func (g *group) has(topic string, partition int32) bool {
-	_, ok := g.offsets.get(topic, partition)
-	return ok || g.unstable(topic, partition)
-}

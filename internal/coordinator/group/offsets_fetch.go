@@ -86,7 +86,7 @@ func (m *Machine) fetch(f fetch, topics []kmsg.OffsetFetchRequestGroupTopic) []k
 
 // fetchOne fills in one partition of a group.
 func (m *Machine) fetchOne(f fetch, g *group, topic string, x *kmsg.OffsetFetchResponseGroupTopicPartition) {
-	if f.stable && g.unstable(topic, x.Partition) {
+	if f.stable && m.unstable(g, topic, x.Partition) {
 		x.ErrorCode = int16(kafka.UnstableOffsetCommit)
 		return
 	}

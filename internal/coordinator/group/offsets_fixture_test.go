@@ -2,7 +2,7 @@ package group
 
 import (
 	"bytes"
-	"errors"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -30,7 +30,6 @@ type offsetShard struct {
 	rnd      *rand.Rand
 	fail     error // the next append fails with it
 	ids      byte  // topic ids drawn
-	splitAt  int   // records of a batch of a Split result; 0: any number
 }
 
 // logged is a record or, with ended set, a marker.
@@ -121,6 +120,13 @@ func (s *offsetShard) apply(m *Machine, i int) {
 	r := coordinator.Record{Key: bytes.Clone(l.Key), Value: bytes.Clone(l.Value)}
 	if err := m.Apply(r, at); err != nil {
 		s.t.Fatalf("record %d: %v", i, err)
+	}
+	if binary.BigEndian.Uint16(r.Key) != keyOffsetCommit && r.Value == nil {
+		for _, g := range m.groups { // at most one
+			if f, ok := g.kind.(*fakeKind); ok && bytes.Equal(f.gone.Key, r.Key) {
+				m.vacate(g)
+			}
+		}
 	}
 }
 
@@ -267,5 +273,3 @@ func (f *fakeKind) checkCommit(time.Time, commitCheck) (func(kafka.UUID, int32) 
 	}
 	return func(_ kafka.UUID, p int32) error { return f.judged[p] }, nil, f.commitErr
 }
-
-var errDisk = errors.New("disk")

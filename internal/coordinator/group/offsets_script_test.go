@@ -58,6 +58,12 @@ func (s *offsetScript) command(d *datadriven.TestData, lines []string) string {
 		s.change(s.removal(s.args["name"]))
 	case "recreate":
 		s.change(append([]metadata.Record{s.removal(s.args["name"])}, s.topicRecords(s.args["name"], 2)...)...)
+	case "unseen": // removes a topic while the shard is led elsewhere
+		image, _, err := s.image.Apply([]metadata.Record{s.removal(s.args["name"])})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.image = image
 	case "commit":
 		return s.commit(lines)
 	case "txn-commit":
@@ -375,7 +381,6 @@ func (s *offsetScript) kind() {
 		g = s.m.create(s.args["g"])
 	}
 	f := &fakeKind{typ: s.args["type"], protocol: s.args["protocol"], now: s.args["state"]}
-	f.gone = g.kind.tombstones()[0]
 	f.gone = coordinator.Record{Key: append([]byte{0, keyGroupMetadata, 0, byte(len(g.id))}, g.id...)}
 	if s.has("subscribed") {
 		f.subscriptions = strings.Split(s.args["subscribed"], ",")

@@ -42,14 +42,26 @@ func (m *Machine) Ended(p coordinator.Stamp, commit bool, _ coordinator.Origin) 
 	}
 }
 
-// unstable says whether an open transaction may change an offset.
-func (g *group) unstable(topic string, partition int32) bool {
+// unstable says whether an open transaction may change an offset. What it would commit to a topic that is gone does not
+// count.
+func (m *Machine) unstable(g *group, topic string, partition int32) bool {
 	for _, o := range g.pending { // any of them; the order cannot show
-		if _, ok := o.get(topic, partition); ok {
+		if c, ok := o.get(topic, partition); ok && !m.stale(topic, c) {
 			return true
 		}
 	}
 	return false
+}
+
+// has says whether the group has an offset, committed or pending.
+func (g *group) has(topic string, partition int32) bool {
+	_, ok := g.offsets.get(topic, partition)
+	for _, o := range g.pending {
+		if !ok {
+			_, ok = o.get(topic, partition)
+		}
+	}
+	return ok
 }
 
 // forget removes an offset and what open transactions hold for its partition.
