@@ -67,3 +67,10 @@ func java(ctx context.Context, t testing.TB, jvm []string, class string, args ..
 	all := append(jvm, "-Dlog4j2.configurationFile="+conf, "-Dlog4j2.disable.jmx=true", "-cp", libs+"/*", class)
 	return exec.CommandContext(ctx, "java", append(all, args...)...)
 }
+
+// Java is a command that runs a class, or a program in one source file, against the jars of Apache Kafka. The caller
+// starts it and waits for its end.
+func Java(t testing.TB, program string, args ...string) *exec.Cmd {
+	t.Helper()
+	return java(context.Background(), t, []string{"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}, program, args...)
+}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -89,7 +90,7 @@ func format(spec Spec, got Assignment, names map[kafka.UUID]string) string {
 	var b strings.Builder
 	for _, m := range spec.Members {
 		b.WriteString(m.ID)
-		for _, id := range slices.SortedFunc(mapKeys(got[m.ID]), compareIDs) {
+		for _, id := range slices.SortedFunc(maps.Keys(got[m.ID]), compareIDs) {
 			parts := strings.ReplaceAll(strings.Trim(fmt.Sprint(got[m.ID][id]), "[]"), " ", ",")
 			fmt.Fprintf(&b, " %s-%s", names[id], parts)
 		}

@@ -2,7 +2,6 @@ package assignor
 
 import (
 	"fmt"
-	"iter"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -14,8 +13,6 @@ import (
 
 	"moldau/internal/kafka"
 )
-
-func mapKeys[K comparable, V any](m map[K]V) iter.Seq[K] { return maps.Keys(m) }
 
 type failer interface {
 	Helper()
