@@ -9,8 +9,8 @@ import (
 )
 
 // Changed brings a newer image, after the partitions have followed it: shards of partitions that this node leads now are
-// loaded, those that it does not lead any more are dropped, and the machines that stay hear of the change. A nil diff says
-// that anything may have changed. Calls must not overlap.
+// loaded, those that it does not lead any more are dropped, and the machines that stay hear of the change. Calls must not
+// overlap.
 //
 // A shard stays through a new term of the same leader: this node never followed anybody in between, so its log is what it
 // was.

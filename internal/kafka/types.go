@@ -69,6 +69,13 @@ var (
 // MetadataTopic is the name of the topic that holds the cluster's metadata (partition 0 only).
 const MetadataTopic = "__cluster_metadata"
 
+// The internal topics, in which coordinators keep their state.
+const (
+	OffsetsTopic      = "__consumer_offsets"
+	TransactionsTopic = "__transaction_state"
+	ShareStateTopic   = "__share_group_state"
+)
+
 // IsZero says whether the id is absent.
 func (u UUID) IsZero() bool { return u == ZeroUUID }
 

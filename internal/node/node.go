@@ -87,19 +87,21 @@ type Node struct {
 	flushers  map[*log.Dir]*flusher
 	control   *control
 	publisher *publisher
-	lifecycle *lifecycle
-	server    *server.Server
-	listeners []*server.Listener
-	metrics   *metrics
-	producers *producerIDs
-	upkeep    *upkeep
-	admin     *admin
-	marker    *incarnation
-	stopping  chan struct{}
-	stopOnce  sync.Once
-	loops     sync.WaitGroup
-	cancel    context.CancelFunc // of the lifecycle
-	metaLog   *log.Log
+	// coordinators hold the state of groups.
+	coordinators *coordinators
+	lifecycle    *lifecycle
+	server       *server.Server
+	listeners    []*server.Listener
+	metrics      *metrics
+	producers    *producerIDs
+	upkeep       *upkeep
+	admin        *admin
+	marker       *incarnation
+	stopping     chan struct{}
+	stopOnce     sync.Once
+	loops        sync.WaitGroup
+	cancel       context.CancelFunc // of the lifecycle
+	metaLog      *log.Log
 	// producerCount is the number of producer ids that all partitions remember (moldau.producer.ids.max).
 	producerCount atomic.Int64
 
@@ -186,6 +188,8 @@ func (n *Node) openStorage() error {
 	p := n.publisher
 	p.manager, p.host, p.log, p.now = n.manager, n, n.log, n.o.Now
 	p.onImage, p.onReport = n.imageChanged, n.reportDirectories
+	n.coordinators = newCoordinators(n)
+	p.onRoles = n.coordinators.changed
 	n.loops.Go(p.run)
 	n.upkeep = newUpkeep(n)
 	return nil
@@ -373,6 +377,7 @@ func (n *Node) stop(ctx context.Context) error {
 	}
 	n.metrics.stopped()
 	close(n.stopping)
+	n.coordinators.close() // what is parked would keep the drain waiting
 	drain, cancel := context.WithTimeout(ctx, time.Duration(n.config.Int64("moldau.drain.timeout.ms"))*time.Millisecond)
 	defer cancel()
 	if err := n.server.Drain(drain); err != nil {
@@ -414,6 +419,9 @@ func (n *Node) close(clean bool) error {
 	}
 	if n.upkeep != nil {
 		n.upkeep.stop()
+	}
+	if n.coordinators != nil {
+		n.coordinators.close()
 	}
 	if n.control != nil {
 		n.control.stop()

@@ -17,6 +17,8 @@ type publisher struct {
 	host    replica.Host
 	log     *slog.Logger
 	now     func() time.Time
+	// onRoles is told what the partitions have followed, once roles are taken up, before anybody sees the image.
+	onRoles func(image *metadata.Image, diff *metadata.Diff)
 	// onImage is told of an image that was applied, and how long that took.
 	onImage  func(image *metadata.Image, diff *metadata.Diff, took time.Duration)
 	onReport func(reports []replica.DirReport)
@@ -76,6 +78,7 @@ func (p *publisher) activate() {
 	p.publish(published{replies: []func(){func() {
 		p.active = true
 		p.report(p.manager.Activate(p.now(), p.Image(), p.host))
+		p.onRoles(p.Image(), nil)
 		close(done)
 	}}})
 	<-done
@@ -108,6 +111,9 @@ func (p *publisher) apply(n published) {
 		began := p.now()
 		if n.diff != nil {
 			p.report(p.manager.Apply(p.now(), n.image, n.diff, p.active, p.host))
+		}
+		if p.active {
+			p.onRoles(n.image, n.diff)
 		}
 		p.image.Store(n.image)
 		p.mu.Lock()

@@ -126,19 +126,19 @@ func (b *Broker) automaticTopic(name string) kmsg.CreateTopicsRequestTopic {
 		t.NumPartitions, t.ReplicationFactor = int32(b.Config.Int64(partitions)), int16(b.Config.Int64(replicas))
 	}
 	switch name {
-	case "__consumer_offsets":
+	case kafka.OffsetsTopic:
 		size("offsets.topic.num.partitions", "offsets.topic.replication.factor")
 		set("cleanup.policy", "compact")
 		set("compression.type", "producer")
 		set("segment.bytes", number("offsets.topic.segment.bytes"))
-	case "__transaction_state":
+	case kafka.TransactionsTopic:
 		size("transaction.state.log.num.partitions", "transaction.state.log.replication.factor")
 		set("cleanup.policy", "compact")
 		set("compression.type", "uncompressed")
 		set("min.insync.replicas", number("transaction.state.log.min.isr"))
 		set("segment.bytes", number("transaction.state.log.segment.bytes"))
 		set("unclean.leader.election.enable", "false")
-	case "__share_group_state":
+	case kafka.ShareStateTopic:
 		size("share.coordinator.state.topic.num.partitions", "share.coordinator.state.topic.replication.factor")
 		set("cleanup.policy", "delete")
 		set("compression.type", "producer")

@@ -83,7 +83,7 @@ func hangUp() *promise.Promise[server.Reply] {
 // isInternal says whether clients may not write to a topic: it belongs to a coordinator.
 func isInternal(topic string) bool {
 	switch topic {
-	case "__consumer_offsets", "__transaction_state", "__share_group_state":
+	case kafka.OffsetsTopic, kafka.TransactionsTopic, kafka.ShareStateTopic:
 		return true
 	}
 	return false
