@@ -36,12 +36,12 @@ func createOffsets(t *testing.T, n *Node, partitions int32) {
 	}
 }
 
-func commit(t *testing.T, n *Node, group string, offset int64) error {
+func commit(t *testing.T, n *Node, group, topicName string, offset int64) error {
 	t.Helper()
 	r := kmsg.NewPtrOffsetCommitRequest()
 	r.Version, r.Group, r.Generation = 8, group, -1
 	topic := kmsg.NewOffsetCommitRequestTopic()
-	topic.Topic = "orders"
+	topic.Topic = topicName
 	p := kmsg.NewOffsetCommitRequestTopicPartition()
 	p.Offset = offset
 	topic.Partitions = append(topic.Partitions, p)
@@ -119,7 +119,7 @@ func TestCommittedOffsetsSurvive(t *testing.T) {
 					t.Fatalf("round %d: %s is at %d", round, group, got)
 				}
 			}
-			if err := commit(t, n, group, int64(100*round+g)); err != nil {
+			if err := commit(t, n, group, "orders", int64(100*round+g)); err != nil {
 				t.Fatal(err)
 			}
 		}
