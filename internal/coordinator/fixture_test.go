@@ -454,6 +454,9 @@ func (w *world) DirFailed(d *log.Dir, err error) {
 // DirFull implements replica.Host.
 func (w *world) DirFull(*log.Dir) {}
 
+// LogBroken implements replica.Host.
+func (w *world) LogBroken(*replica.Partition, error) {}
+
 // ask sends a request and gives the answer, "..." while there is none.
 func (w *world) ask(format string, args ...any) string {
 	w.t.Helper()
