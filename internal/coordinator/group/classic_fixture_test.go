@@ -158,20 +158,18 @@ func (b *classicBench) waiting() []*coordinator.Pending {
 
 // nextTimer is the earliest timer of classic groups, by time and then by key.
 func (b *classicBench) nextTimer() (coordinator.TimerKey, time.Time, bool) {
-	var due []coordinator.Timer
+	var first coordinator.TimerKey
+	var when time.Time
 	for k, at := range b.timers {
-		if k.Kind <= timerPendingMember {
-			due = append(due, coordinator.Timer{Key: k, At: at})
+		if k.Kind > timerPendingMember {
+			continue
+		}
+		if when.IsZero() || cmp.Or(at.Compare(when), cmp.Compare(k.Kind, first.Kind), strings.Compare(k.Scope, first.Scope),
+			strings.Compare(k.Member, first.Member)) < 0 {
+			first, when = k, at
 		}
 	}
-	if len(due) == 0 {
-		return coordinator.TimerKey{}, time.Time{}, false
-	}
-	first := slices.MinFunc(due, func(x, y coordinator.Timer) int {
-		return cmp.Or(x.At.Compare(y.At), cmp.Compare(x.Key.Kind, y.Key.Kind), strings.Compare(x.Key.Scope, y.Key.Scope),
-			strings.Compare(x.Key.Member, y.Key.Member))
-	})
-	return first.Key, first.At, true
+	return first, when, !when.IsZero()
 }
 
 // advance lets time pass, and fires what is due meanwhile.

@@ -104,7 +104,8 @@ func (s *classicScript) set(d *datadriven.TestData) {
 type fields map[string]string
 
 func (s *classicScript) fields(line string) fields {
-	f := fields{"g": "g", "v": "9", "session": "10s", "rebalance": "60s", "type": "consumer", "protocols": "range:x"}
+	f := fields{"g": "g", "v": "9", "session": "10s", "rebalance": "60s", "type": "consumer", "protocols": "range:x",
+		"ptype": "consumer", "protocol": "range"}
 	for _, w := range strings.Fields(line) {
 		k, v, _ := strings.Cut(w, "=")
 		f[k] = refs.ReplaceAllStringFunc(v, func(r string) string { return s.ids[r[1:]] })
@@ -115,7 +116,7 @@ func (s *classicScript) fields(line string) fields {
 var refs = regexp.MustCompile(`@\w+`)
 
 func (f fields) ptr(k string) *string {
-	if v, ok := f[k]; ok {
+	if v, ok := f[k]; ok && v != "-" {
 		v = strings.ReplaceAll(v, "_", " ")
 		return &v
 	}

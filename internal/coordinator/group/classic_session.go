@@ -11,9 +11,15 @@ import (
 	"moldau/internal/kafka"
 )
 
+// syncNamesProtocol is the version of SyncGroup from which members must say which protocol they think was chosen (KIP-559).
+const syncNamesProtocol = 5
+
 // classicSync answers, or parks, a SyncGroup.
 func (m *Machine) classicSync(now time.Time, p *coordinator.Pending, r *kmsg.SyncGroupRequest) coordinator.Result {
-	if r.Group == "" {
+	switch {
+	case r.Version >= syncNamesProtocol && (r.ProtocolType == nil || r.Protocol == nil):
+		return failed(p, r.Group, kafka.InconsistentGroupProtocol)
+	case r.Group == "":
 		return failed(p, r.Group, kafka.InvalidGroupID)
 	}
 	g := m.groups[r.Group]
@@ -92,12 +98,11 @@ func (m *Machine) classicLeave(now time.Time, p *coordinator.Pending, r *kmsg.Le
 		t = m.turn(now, g, nil)
 	}
 	resp := kmsg.NewPtrLeaveGroupResponse()
-	var gone []*classicMember
-	var reasons []string
+	var gone, reasons []string
 	for _, l := range leaving {
-		member, err := t.leave(l)
-		if member != nil {
-			gone = append(gone, member)
+		id, err := t.leave(l)
+		if err == nil {
+			gone = append(gone, id)
 			if l.Reason != nil && *l.Reason != "" {
 				reasons = append(reasons, *l.Reason)
 			}
@@ -117,45 +122,40 @@ func (m *Machine) classicLeave(now time.Time, p *coordinator.Pending, r *kmsg.Le
 	return t.Result
 }
 
-// leave takes one member, or an id that was only handed out, out of the group, and gives the member. t is nil for a group
-// that does not exist.
-func (t *turn) leave(l kmsg.LeaveGroupRequestMember) (*classicMember, error) {
+// leave takes one member, or an id that was only handed out, out of the group, and gives its id. t is nil for a group that
+// does not exist.
+func (t *turn) leave(l kmsg.LeaveGroupRequestMember) (string, error) {
 	if t == nil {
-		return nil, kafka.UnknownMemberID
+		return "", kafka.UnknownMemberID
 	}
 	id := l.MemberID
 	if id == "" {
 		id = t.c.staticID(l)
 	} else if _, ok := t.c.pending[id]; ok {
 		t.forget(id)
-		return nil, nil
+		return id, nil
 	}
 	member, err := t.c.checkMember(id, l.InstanceID)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	t.expel(member)
-	return member, nil
+	return id, nil
 }
 
-// left lets the others go on without members that left.
-func (t *turn) left(gone []*classicMember, reasons []string) {
-	if len(gone) == 0 {
-		t.maybeComplete() // an id that was given back may be what was missing
+// left lets the others go on without those that left. Like Kafka it rebalances for an id that was only handed out, too.
+func (t *turn) left(ids, reasons []string) {
+	if len(ids) == 0 || t.c.phase == phaseEmpty {
 		return
 	}
-	ids := make([]string, 0, len(gone))
-	for _, m := range gone {
-		ids = append(ids, m.id)
-	}
-	reason := strings.Join(ids, ", ") + " left the group"
+	what := "left the group"
 	if len(reasons) > 0 {
-		reason += "; it says: " + strings.Join(reasons, "; ")
+		what += "; it says: " + strings.Join(reasons, "; ")
 	}
 	if t.c.phase == phasePreparing {
-		t.amend(ids, "left")
+		t.amend(ids, what)
 	}
-	t.rebalance(ids[0], reason)
+	t.rebalance(ids[0], strings.Join(ids, ", ")+" "+what)
 }
 
 // classicTimer reacts to a timer of a classic group. What it is about may be gone by now.
