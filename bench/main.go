@@ -32,6 +32,7 @@ type options struct {
 	depth         int
 	count         int
 	configs       string
+	consumer      bool
 }
 
 func main() {
@@ -47,9 +48,11 @@ func main() {
 	flag.IntVar(&o.depth, "depth", 5, "requests in flight a connection")
 	flag.IntVar(&o.count, "count", 2000, "records (sync), records a partition (fill)")
 	flag.StringVar(&o.configs, "configs", "", "topic configs key=value, comma separated")
+	flag.BoolVar(&o.consumer, "consumer", false, "members speak the consumer protocol (KIP-848)")
 	flag.Parse()
 	work := map[string]func(options) (map[string]any, error){
 		"raw-produce": rawProduce, "raw-fetch": rawFetch, "sync": syncOne, "fill": fill, "first": first,
+		"commits": commits, "groups": groups, "loaded": loaded, "members": members,
 	}[flag.Arg(0)]
 	if work == nil {
 		flag.Usage()
