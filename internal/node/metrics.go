@@ -23,6 +23,7 @@ type metrics struct {
 	dirs       map[*log.Dir]*telemetry.Dir
 	logs       *telemetry.Logs
 	topics     *telemetry.Topics
+	cleaner    telemetry.Cleaner
 	partitions telemetry.Partitions
 	controller telemetry.Controller
 	quorum     telemetry.Quorum
@@ -38,7 +39,8 @@ type recovery struct {
 
 func newMetrics(r *telemetry.Registry, n *Node) *metrics {
 	m := &metrics{n: n, r: r, dirs: map[*log.Dir]*telemetry.Dir{}, logs: telemetry.NewLogs(r),
-		topics: telemetry.NewTopics(r), recovery: map[*log.Dir]*recovery{}, partitions: telemetry.NewPartitions(r), controller: telemetry.NewController(r), quorum: telemetry.NewQuorum(r),
+		topics: telemetry.NewTopics(r), cleaner: telemetry.NewCleaner(r), recovery: map[*log.Dir]*recovery{},
+		partitions: telemetry.NewPartitions(r), controller: telemetry.NewController(r), quorum: telemetry.NewQuorum(r),
 		process: telemetry.NewProcess(r, n.o.Version, n.started)}
 	for _, d := range n.dirs.online {
 		h := telemetry.NewDir(r, d.Path())
@@ -122,6 +124,13 @@ func (m *metrics) recovering(d *log.Dir, partitions int) {
 	r.began = m.n.o.Now()
 	r.left.Store(int64(partitions))
 	m.dirs[d].RecoveryPartitions.Set(int64(partitions))
+}
+
+// cleaned counts a finished compaction.
+func (m *metrics) cleaned(r log.Cleaned, took time.Duration) {
+	m.cleaner.Seconds.Observe(took)
+	m.cleaner.RemovedRecords.Add(int(r.RecordsDropped))
+	m.cleaner.RemovedBytes.Add(int(max(0, r.BytesBefore-r.BytesAfter)))
 }
 
 // recovered counts what opening a partition after an unclean stop read and cut.

@@ -10,7 +10,7 @@ import (
 )
 
 // upkeep is what has to be done from time to time: retention and deletion, checkpoints, expiry of producer ids, flush.ms,
-// free space, closing idle files, and scrubbing.
+// free space, closing idle files, scrubbing, and compaction (cleaner.go).
 type upkeep struct {
 	n       *Node
 	stopped chan struct{}
@@ -38,6 +38,9 @@ func (u *upkeep) start(loops *sync.WaitGroup) {
 	for _, d := range u.n.dirs.online {
 		loops.Go(func() { u.scrub(d) })
 	}
+	if u.n.config.Bool("log.cleaner.enable") {
+		loops.Go(func() { newCleaner(u.n).supervise(u, loops) })
+	}
 }
 
 // repeat calls f every d, for the first time after first, until stop.
@@ -52,6 +55,19 @@ func (u *upkeep) repeat(d, first time.Duration, f func()) {
 		}
 		f()
 		timer.Reset(max(d, time.Millisecond))
+	}
+}
+
+// sleep waits, or until stop.
+func (u *upkeep) sleep(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-u.stopped:
+	case <-timer.C:
 	}
 }
 
@@ -210,9 +226,6 @@ func (u *upkeep) scrubLog(d *log.Dir, tp kafka.TopicPartition, l *log.Log, rate 
 		if done {
 			return
 		}
-		select {
-		case <-u.stopped:
-		case <-time.After(time.Duration(int64(time.Second) * n / rate)):
-		}
+		u.sleep(time.Duration(int64(time.Second) * n / rate))
 	}
 }

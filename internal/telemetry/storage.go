@@ -48,6 +48,29 @@ func NewDir(r *Registry, dir string) *Dir {
 	}
 }
 
+// Cleaner are the handles of compaction.
+type Cleaner struct {
+	Running, Waiting, Uncleanable Gauge // partitions
+	DirtyRatio                    Gauge // the highest
+	Seconds                       Histogram
+	Bytes                         Counter // read and written
+	RemovedRecords, RemovedBytes  Counter
+	Failures                      Counter
+}
+
+// NewCleaner makes the handles.
+func NewCleaner(r *Registry) Cleaner {
+	return Cleaner{
+		Running: r.Gauge("moldau_cleaner_running_partitions"), Waiting: r.Gauge("moldau_cleaner_waiting_partitions"),
+		Uncleanable: r.Gauge("moldau_cleaner_uncleanable_partitions"),
+		DirtyRatio:  r.Gauge("moldau_cleaner_dirty_ratio"), Seconds: r.Histogram("moldau_cleaner_seconds"),
+		Bytes:          r.Counter("moldau_cleaner_bytes_total"),
+		RemovedRecords: r.Counter("moldau_cleaner_removed_records_total"),
+		RemovedBytes:   r.Counter("moldau_cleaner_removed_bytes_total"),
+		Failures:       r.Counter("moldau_cleaner_failures_total"),
+	}
+}
+
 // Logs are the handles of all logs of a node together.
 type Logs struct {
 	Records, Batches, Bytes Counter // appended as leader

@@ -186,6 +186,7 @@ func TestEveryRowHasAHandle(t *testing.T) {
 	NewDir(r, "d")
 	NewLogs(r).Rejected(kafka.CorruptMessage)
 	NewTopics(r).Of("t")
+	NewCleaner(r)
 	NewPartitions(r)
 	NewController(r)
 	zero := func() int64 { return 0 }
@@ -218,7 +219,7 @@ func TestEveryRowHasAHandle(t *testing.T) {
 // TestHandlesAreComplete: no field of a group is left without a metric.
 func TestHandlesAreComplete(t *testing.T) {
 	r := NewRegistry()
-	for _, group := range []any{*NewDir(r, "d"), *NewLogs(r), *NewTopics(r).Of("t"), NewPartitions(r),
+	for _, group := range []any{*NewDir(r, "d"), *NewLogs(r), *NewTopics(r).Of("t"), NewCleaner(r), NewPartitions(r),
 		NewController(r), NewQuorum(r),
 		NewWaiting(r, "fetch"), NewFetchSessions(r), NewProcess(r, "v", time.Now())} {
 		v := reflect.ValueOf(group)

@@ -76,7 +76,7 @@ func (p *Partition) Read(r ReadSpec) ReadResult {
 		return out
 	}
 	if r.ReadCommitted && r.Replica == kafka.NoNode {
-		out.abort(v, r.Offset)
+		out.abort(r.Offset)
 	}
 	if p.reads.suspect(r, out.Extents.Size()) {
 		p.reads.verify(&out.Extents)
@@ -126,10 +126,11 @@ func (out *ReadResult) diverges(v *log.View, r ReadSpec) bool {
 }
 
 // abort lists the aborted transactions that the reader must skip in what it was given.
-func (out *ReadResult) abort(v *log.View, from kafka.Offset) {
+func (out *ReadResult) abort(from kafka.Offset) {
 	if out.Extents.Size() == 0 {
 		return
 	}
+	v := out.Extents.View() // the log may have been compacted since the state was published
 	upper, err := v.UpperBound(&out.Extents)
 	if err == nil {
 		out.Aborted, err = v.Aborted(from, upper)

@@ -44,7 +44,7 @@ type Dir struct {
 	recovery       offsetFile
 	starts         offsetFile
 	highWatermarks offsetFile
-	cleaned        offsetFile // only read so far
+	cleaned        offsetFile
 	trash          []dirTrash
 }
 

@@ -80,7 +80,8 @@ func (d *Dir) captureAll() {
 	}
 }
 
-// Checkpoint writes, durably, the recovery points and log starts of all open logs and the given high watermarks; each
+// Checkpoint writes, durably, the recovery points, log starts and compaction's progress of all open logs and the given
+// high watermarks; each
 // file only if something changed. Partitions that are not named keep their high watermark.
 func (d *Dir) Checkpoint(highWatermarks map[kafka.TopicPartition]kafka.Offset) error {
 	d.mu.Lock()
@@ -95,7 +96,60 @@ func (d *Dir) Checkpoint(highWatermarks map[kafka.TopicPartition]kafka.Offset) e
 	if err := d.write(LogStartCheckpoint, &d.starts); err != nil {
 		return err
 	}
+	if err := d.write(CleanerOffsetCheckpoint, &d.cleaned); err != nil {
+		return err
+	}
 	return d.write(HighWatermarkCheckpoint, &d.highWatermarks)
+}
+
+// firstDirty gives the first offset of a log that compaction has not been through: as recorded, unless the log says that
+// it cannot be.
+func (d *Dir) firstDirty(v *View) kafka.Offset {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	offset, ok := d.cleaned.offsets[v.log.tp]
+	if first := v.segments[0].base; !ok || offset < first || offset > v.End {
+		return first
+	}
+	return offset
+}
+
+// vouch makes the recovery point of l durable before compaction makes holes below it.
+func (d *Dir) vouch(l *Log) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l.state != Live || l.gone.Load() {
+		return ErrCleanAborted
+	}
+	d.capture(l)
+	return d.write(RecoveryPointCheckpoint, &d.recovery)
+}
+
+// noteCleaned records, in memory, that compaction has been through l up to end; Checkpoint or saveCleaned writes it.
+func (d *Dir) noteCleaned(l *Log, end kafka.Offset) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l.state == Live && !l.gone.Load() {
+		d.cleaned.set(l.tp, end)
+	}
+}
+
+// saveCleaned writes the cleaner's checkpoint if it changed.
+func (d *Dir) saveCleaned() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.write(CleanerOffsetCheckpoint, &d.cleaned)
+}
+
+// lowerCleaned sees to it that the checkpoint does not say that compaction went beyond end.
+func (d *Dir) lowerCleaned(l *Log, end kafka.Offset) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l.state != Live || d.cleaned.offsets[l.tp] <= end {
+		return nil
+	}
+	d.cleaned.set(l.tp, end)
+	return d.write(CleanerOffsetCheckpoint, &d.cleaned)
 }
 
 // HighWatermark gives the checkpointed high watermark of a partition; false when there is none.
@@ -165,4 +219,5 @@ func (d *Dir) forget(tp kafka.TopicPartition) {
 	d.recovery.remove(tp)
 	d.starts.remove(tp)
 	d.highWatermarks.remove(tp)
+	d.cleaned.remove(tp)
 }

@@ -13,7 +13,8 @@ type Extents struct {
 	// From is the offset that was asked for; the first batch may begin before it (clients skip those records).
 	From        kafka.Offset
 	size        int
-	lastSegment int // number of the last one's segment in the view
+	view        *View // that it was read from
+	lastSegment int   // number of the last one's segment in the view
 	first       extent
 	more        []extent
 }
@@ -24,6 +25,10 @@ type extent struct {
 	pos  int64
 	size int
 }
+
+// View is the state of the log that the bytes are of: not older than the one that was read, and what Aborted must be asked.
+// nil for an empty one.
+func (e *Extents) View() *View { return e.view }
 
 // Size is the number of bytes.
 func (e *Extents) Size() int { return e.size }

@@ -120,10 +120,11 @@ func smallestCleaned(names []string) kafka.Offset {
 
 // finishSwaps completes a cleaning that a crash interrupted: the cleaner renames complete segments to .swap before it
 // touches the live ones, so they win over what they replace. A .swap at or above an unfinished .cleaned belongs to a
-// split that did not get that far and is dropped.
+// split that did not get that far and is dropped. That the live ones are gone is durable before a .swap gets a live name:
+// without the ending nothing tells any more what it replaces.
 func finishSwaps(fsys vfs.FS, dir string, swaps []string, cleaned kafka.Offset) error {
 	var keep []string
-	low, high := kafka.Offset(1<<63-1), kafka.NoOffset
+	var covered []replaced
 	for _, name := range swaps {
 		base, suffix, ok := parseSegmentName(strings.TrimSuffix(name, swapSuffix))
 		if !ok || base >= cleaned {
@@ -138,10 +139,16 @@ func finishSwaps(fsys vfs.FS, dir string, swaps []string, cleaned kafka.Offset) 
 			if err != nil {
 				return err
 			}
-			low, high = min(low, base), max(high, next)
+			covered = append(covered, replaced{low: base, high: max(next, base+1)}) // it may be empty
 		}
 	}
-	if err := removeReplaced(fsys, dir, low, high); err != nil {
+	if len(keep) == 0 {
+		return fsys.SyncDir(dir)
+	}
+	if err := removeReplaced(fsys, dir, covered, keep); err != nil {
+		return err
+	}
+	if err := fsys.SyncDir(dir); err != nil {
 		return err
 	}
 	for _, name := range keep {
@@ -153,19 +160,29 @@ func finishSwaps(fsys vfs.FS, dir string, swaps []string, cleaned kafka.Offset) 
 	return fsys.SyncDir(dir)
 }
 
-// removeReplaced deletes the live segments with low <= base < high.
-func removeReplaced(fsys vfs.FS, dir string, low, high kafka.Offset) error {
+// replaced are the bases of live segments that a .swap stands for: low <= base < high.
+type replaced struct{ low, high kafka.Offset }
+
+// removeReplaced deletes what belongs to replaced segments: their files, and producer snapshots, which may know of open
+// transactions whose markers are gone. Of the first one, which has the name of the new segment, a file without a .swap
+// beside it is the new segment's already: the cleaner always makes all of them.
+func removeReplaced(fsys vfs.FS, dir string, covered []replaced, swaps []string) error {
 	entries, err := fsys.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
 		base, suffix, ok := parseSegmentName(e.Name)
-		isLive := suffix == dataSuffix || suffix == offsetIndexSuffix || suffix == timeIndexSuffix || suffix == TxnIndexSuffix
-		if ok && isLive && base >= low && base < high {
-			if err := fsys.Remove(path.Join(dir, e.Name)); err != nil {
-				return err
-			}
+		if !ok || !slices.Contains(segmentSuffixes[:], suffix) ||
+			!slices.ContainsFunc(covered, func(r replaced) bool { return base >= r.low && base < r.high }) {
+			continue
+		}
+		isFirst := slices.ContainsFunc(covered, func(r replaced) bool { return base == r.low })
+		if isFirst && suffix != snapshotSuffix && !slices.Contains(swaps, e.Name+swapSuffix) {
+			continue
+		}
+		if err := fsys.Remove(path.Join(dir, e.Name)); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -37,6 +37,9 @@ type Log struct {
 	unsynced   unsynced
 	failed     error // set by a write that could not be undone: every later change is refused
 
+	cleaning  *Cleaning    // that is at work
+	replacing *replacement // that it has begun
+
 	finished bool // PrepareClose wrote everything and nothing changed since
 
 	epochFile    sync.Mutex // serialises writes of the epoch file

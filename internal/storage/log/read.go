@@ -43,6 +43,7 @@ func (v *View) read(from, limit kafka.Offset, maxBytes int, atLeastOneBatch bool
 		return out, nil
 	}
 	for i := v.find(from); i < len(v.segments) && v.segments[i].base < limit; i++ {
+		out.view = v
 		whole, err := v.readSegment(i, from, limit, maxBytes-out.size, atLeastOneBatch && out.size == 0, &out)
 		if err != nil {
 			out.Release()

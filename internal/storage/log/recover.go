@@ -423,12 +423,13 @@ func (x *Loader) cutAt(i int, pos int64) error {
 
 // checkGap cuts the log after a segment that ends before the next one begins: its file lost its end, exactly between two
 // batches, while a later file survived. Nothing from there on can have been acknowledged. Only compaction leaves such
-// gaps behind in good order, so where it may have been at work they stay.
+// gaps behind in good order, so where it may have been at work they stay. It works below the recovery point only, so they
+// are met here only when that was lost, or was lowered by a cut.
 func (x *Loader) checkGap(i int, a *active) error {
 	if i+1 >= len(x.segments) || x.segments[i+1].base <= max(x.scan.next, a.seg.base) {
 		return nil
 	}
-	if x.log.Config().Compact && (!x.recoveryKnown || x.segments[i+1].base <= x.cleaned) {
+	if base := x.segments[i+1].base; base <= x.cleaned || x.log.Config().Compact && !x.recoveryKnown {
 		return nil
 	}
 	return x.cutAt(i, a.seg.size)

@@ -1,6 +1,7 @@
 package log
 
 import (
+	"slices"
 	"time"
 
 	"moldau/internal/kafka"
@@ -37,6 +38,7 @@ func (l *Log) Retain(highWatermark kafka.Offset, now time.Time) (Retained, error
 	if err != nil {
 		return Retained{Start: v.Start}, storageError("retention", err)
 	}
+	due.limit(l.replacedFrom(v))
 	n := due.old
 	if n == 0 {
 		return Retained{Start: v.Start}, nil
@@ -59,6 +61,16 @@ func (v *View) dropped(from, to int) Dropped {
 		out.Bytes += s.size
 	}
 	return out
+}
+
+// replacedFrom gives the number of the first segment that takes part in a replacement by compaction, and so stays for
+// another round.
+func (l *Log) replacedFrom(v *View) int {
+	r := l.replacing
+	if r == nil {
+		return len(v.segments)
+	}
+	return slices.IndexFunc(v.segments, func(s *segment) bool { return s.base == r.new.base })
 }
 
 // loadTail reads what is not known of the last segment's index if retention asks for its timestamps, once: the next round
@@ -105,6 +117,9 @@ func (l *Log) dropFirst(v *View, n int) Retained {
 
 // due is up to which number segments go: those below the log start, then what is too much, then what is too old.
 type due struct{ below, large, old int }
+
+// limit keeps the segments from number n on.
+func (d *due) limit(n int) { d.below, d.large, d.old = min(d.below, n), min(d.large, n), min(d.old, n) }
 
 // expired gives which segments are due.
 func (l *Log) expired(v *View, highWatermark kafka.Offset, now time.Time) (out due, err error) {

@@ -65,6 +65,8 @@ type segment struct {
 	// size in bytes; final once a later segment exists, and not to be read before (View.tail has the last one's).
 	size int64
 
+	ending endingState // of the files' names
+
 	mu      sync.Mutex
 	gone    bool
 	used    bool // since the last Idle
@@ -85,8 +87,25 @@ func newSegment(l *Log, base kafka.Offset, size int64) *segment {
 }
 
 func (s *segment) path(suffix string) string {
-	return path.Join(s.log.Path(), segmentName(s.base, suffix))
+	return path.Join(s.log.Path(), segmentName(s.base, suffix)) + s.ending.Load().String()
 }
+
+// segmentEnding is what follows the usual names of a segment's files while compaction replaces others by it.
+type segmentEnding int32
+
+const (
+	endingLive segmentEnding = iota
+	endingCleaned
+	endingSwap
+)
+
+func (e segmentEnding) String() string { return [...]string{"", cleanedSuffix, swapSuffix}[e] }
+
+// endingState changes under segment.mu, so that nobody opens a file between two renames.
+type endingState struct{ v atomic.Int32 }
+
+func (s *endingState) Load() segmentEnding   { return segmentEnding(s.v.Load()) }
+func (s *endingState) Store(e segmentEnding) { s.v.Store(int32(e)) }
 
 // handle is an open file with a count of those who need it: the segment while it is in use, every reply on the wire and
 // every flush. The last one closes it, so a deleted segment can still be sent.

@@ -19,6 +19,22 @@ type TimestampOffset struct {
 // Timestamps need not rise; first means the lowest offset. found is false when there is none. limits bounds what a
 // compressed batch may expand to. Lock-free.
 func (v *View) OffsetForTime(timestamp int64, limits record.Limits) (at TimestampOffset, found bool, err error) {
+	return v.retried(func(v *View) (TimestampOffset, bool, error) { return v.offsetForTime(timestamp, limits) })
+}
+
+// retried asks again where segments of the view were compacted or deleted meanwhile.
+func (v *View) retried(ask func(*View) (TimestampOffset, bool, error)) (TimestampOffset, bool, error) {
+	for {
+		at, found, err := ask(v)
+		newest := v.log.View()
+		if newest == v || !errors.Is(err, kafka.NotLeaderOrFollower) || v.log.cutting.Load() {
+			return at, found, err
+		}
+		v = newest
+	}
+}
+
+func (v *View) offsetForTime(timestamp int64, limits record.Limits) (at TimestampOffset, found bool, err error) {
 	b := v.log.dir.block()
 	defer v.log.dir.putBlock(b)
 	for i := v.find(v.Start); i < len(v.segments); i++ {
@@ -84,6 +100,10 @@ func (v *View) searchTime(i int, timestamp int64, limits record.Limits, b *block
 // MaxTimestamp finds the record with the largest timestamp, the first one of several; found is false when no record has
 // one. Lock-free.
 func (v *View) MaxTimestamp(limits record.Limits) (at TimestampOffset, found bool, err error) {
+	return v.retried(func(v *View) (TimestampOffset, bool, error) { return v.maxTimestamp(limits) })
+}
+
+func (v *View) maxTimestamp(limits record.Limits) (at TimestampOffset, found bool, err error) {
 	b := v.log.dir.block()
 	defer v.log.dir.putBlock(b)
 	best, newest := -1, timeEntry{timestamp: -1}

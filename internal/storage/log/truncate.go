@@ -133,6 +133,9 @@ func (l *Log) truncate(v *View, i int, end kafka.Offset, pos int64) error {
 // forgetBeyond lowers, durably, what is recorded about the log beyond end: recovery point, epochs and, if it moves back,
 // the log start.
 func (l *Log) forgetBeyond(end, start kafka.Offset) error {
+	if err := l.endReplacement(); err != nil {
+		return err
+	}
 	// First in memory, or a checkpoint that is written at this moment would put the old values back.
 	l.recoveryPoint.Store(min(l.recoveryPoint.Load(), int64(end)))
 	if v := *l.View(); v.Start > start {
@@ -143,6 +146,9 @@ func (l *Log) forgetBeyond(end, start kafka.Offset) error {
 		return err
 	}
 	if err := l.dir.lowerStart(l, start); err != nil {
+		return err
+	}
+	if err := l.dir.lowerCleaned(l, end); err != nil {
 		return err
 	}
 	l.unsynced.noteCut(end)

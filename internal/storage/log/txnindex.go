@@ -41,6 +41,8 @@ type TxnIndex struct {
 	fsys vfs.FS
 	name string
 	end  atomic.Pointer[txnIndexEnd]
+	// frozen holds the entries while the file of that name is not, or not yet, this index's: see freeze.
+	frozen atomic.Pointer[[]AbortedTxn]
 }
 
 // txnIndexEnd is what is known of the file without reading it.
@@ -182,6 +184,29 @@ func (x *TxnIndex) walk(f vfs.File, i, entries int64, visit func(i int64, a Abor
 func (x *TxnIndex) Overlapping(
 	dst []AbortedTxn, from, upper kafka.Offset,
 ) (_ []AbortedTxn, done bool, err error) {
+	held := len(dst)
+	if x.frozen.Load() == nil {
+		dst, done, err = x.overlappingInFile(dst, from, upper)
+	}
+	frozen := x.frozen.Load() // again: what was read may have been another index's file
+	if frozen == nil {
+		return dst, done, err
+	}
+	dst = dst[:held]
+	for _, a := range *frozen {
+		if a.Last >= from && a.First < upper {
+			dst = append(dst, a)
+		}
+		if a.LastStable >= upper && a.Last >= from {
+			return dst, true, nil
+		}
+	}
+	return dst, false, nil
+}
+
+func (x *TxnIndex) overlappingInFile(
+	dst []AbortedTxn, from, upper kafka.Offset,
+) (_ []AbortedTxn, done bool, err error) {
 	end := x.end.Load()
 	if end.last < from { // an empty index too. No entry can say done: stable offsets are at most marker + 1
 		return dst, false, nil
@@ -207,6 +232,33 @@ func (x *TxnIndex) Overlapping(
 	})
 	return dst, done, err
 }
+
+// All reads every entry.
+func (x *TxnIndex) All() (all []AbortedTxn, err error) {
+	end := x.end.Load()
+	if end.entries == 0 {
+		return nil, nil
+	}
+	f, err := x.fsys.Open(x.name, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	err = x.walk(f, 0, end.entries, func(_ int64, a AbortedTxn) bool {
+		all = append(all, a)
+		return true
+	})
+	if err == nil && int64(len(all)) != end.entries {
+		err = x.bad("%d entries, expected %d", len(all), end.entries)
+	}
+	return all, err
+}
+
+// freeze makes readers take the entries from memory from now on, because another file is about to get this one's name;
+// thaw lets them read the file again. Entries must be those of the index.
+func (x *TxnIndex) freeze(entries []AbortedTxn) { x.frozen.Store(&entries) }
+
+func (x *TxnIndex) thaw() { x.frozen.Store(nil) }
 
 // firstFrom finds the first entry whose marker is at or after from, by bisection: marker offsets rise.
 func (x *TxnIndex) firstFrom(f vfs.File, entries int64, from kafka.Offset) (int64, error) {

@@ -129,11 +129,21 @@ func (l *Log) addAborted(s *segment, a AbortedTxn) error {
 	return x.Append(a)
 }
 
-// UpperBound gives an offset that no record of e reaches: the limit for Aborted. It is as close as the index allows.
+// UpperBound gives an offset that no record of e reaches: the limit for Aborted of the view that e is of. It is as close
+// as the index allows.
 func (v *View) UpperBound(e *Extents) (kafka.Offset, error) {
 	if e.size == 0 {
 		return e.From, nil
 	}
+	v = e.view
+	upper, err := v.upperBound(e)
+	if isChanged(err) { // compacted or deleted since
+		return v.endOf(e.lastSegment), nil
+	}
+	return upper, err
+}
+
+func (v *View) upperBound(e *Extents) (kafka.Offset, error) {
 	b := v.log.dir.block()
 	defer v.log.dir.putBlock(b)
 	i, end := e.lastSegment, e.endPos()
