@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"moldau/internal/cluster/replica"
 	"moldau/internal/kafka"
 	"moldau/internal/storage/log"
+	"moldau/internal/storage/record"
 	"moldau/internal/storage/vfs"
 	"moldau/internal/telemetry"
 )
@@ -544,4 +546,54 @@ func code(t testing.TB, get func() (error, bool)) kafka.Code {
 		return kafka.None
 	}
 	return kafka.CodeOf(err)
+}
+
+// batches reads the log of partition 0.
+func (w *world) batches() []record.Batch {
+	w.t.Helper()
+	v := w.partition().Log().View()
+	x, err := v.Read(0, v.End, 1<<30, true)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer x.Release()
+	b, err := x.ReadAll()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var out []record.Batch
+	for len(b) > 0 {
+		batch, rest, err := record.Split(b)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		out, b = append(out, batch), rest
+	}
+	return out
+}
+
+// fault makes the disk misbehave; see vfs.FaultFS.
+func (w *world) fault(rules string) {
+	w.t.Helper()
+	if _, err := w.faults.Add(rules); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// metric reads one metric, of one series.
+func (w *world) metric(name string) float64 {
+	w.t.Helper()
+	rec := httptest.NewRecorder()
+	w.metrics.Handler().ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
+	for line := range strings.Lines(rec.Body.String()) {
+		if strings.HasPrefix(line, name+"{") {
+			var v float64
+			if _, err := fmt.Sscan(line[strings.LastIndexByte(line, ' ')+1:], &v); err != nil {
+				w.t.Fatal(err)
+			}
+			return v
+		}
+	}
+	w.t.Fatalf("%s is not served", name)
+	return 0
 }
