@@ -9,7 +9,7 @@ var moldauKeys = []Key{
 	key("moldau.flush.linger.ms", Int, "0", between(0, 1000), ReadOnly, Low,
 		"How long a directory's flusher gathers further appends before it syncs (ms). With 0 it syncs at once; what "+
 			"is appended meanwhile goes into the next sync."),
-	key("moldau.flush.syncfs.min.files", Int, "16", atLeast(0), ReadOnly, Low,
+	key("moldau.flush.syncfs.min.files", Int, "4", atLeast(0), ReadOnly, Low,
 		"Changed files from which on one sync of the whole file system replaces a sync of each; 0 means never."),
 	key("moldau.disk.reserve.bytes", Long, "134217728", atLeast(0), ReadOnly, Medium,
 		"Free space of a data directory that produces leave untouched (bytes), so that metadata, checkpoints, "+
