@@ -51,12 +51,11 @@ func (h *produceHandler) handle(c *server.Call, r kmsg.Request) *promise.Promise
 	}
 	op := h.begin(c, req)
 	op.lay(req)
-	transactional := req.TransactionID != nil
-	if !transactional && anyTransactional(req) {
-		op.refuseAll(kafka.TransactionalIDAuthorizationFailed)
+	if err := spoilt(req); err != nil {
+		op.refuseAll(err)
 	}
 	for i := range op.targets {
-		h.produce(op, &op.targets[i], transactional)
+		h.produce(op, &op.targets[i], req.TransactionID != nil)
 	}
 	clear(op.targets) // they alias the request
 	c.Lease.Release()

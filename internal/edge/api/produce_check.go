@@ -1,6 +1,8 @@
 package api
 
 import (
+	"errors"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/cluster/metadata"
@@ -93,18 +95,25 @@ func (h *produceHandler) maxExpanded(image *metadata.Image, topic string, size i
 	return min(limit, d.bytes)
 }
 
-// anyTransactional says whether a request holds a transactional batch. Without a transactional id that spoils
-// the whole request, before any partition is looked for.
-func anyTransactional(req *kmsg.ProduceRequest) bool {
+// spoilt looks at the first batch of each partition for what spoils the whole request, as Apache Kafka does before it looks
+// for any partition: a transactional batch without a transactional id, or bytes that cannot be the head of a batch.
+func spoilt(req *kmsg.ProduceRequest) error {
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		for j := range t.Partitions {
-			if batch, _, err := record.Split(t.Partitions[j].Records); err == nil && batch.IsTransactional() {
-				return true
+			records := t.Partitions[j].Records
+			if _, _, err := record.EntrySize(records); errors.Is(err, record.ErrCorrupt) {
+				return err
+			}
+			if batch, _, err := record.Split(records); err == nil && batch.IsTransactional() {
+				if req.TransactionID == nil {
+					return kafka.TransactionalIDAuthorizationFailed
+				}
+				return nil // the first such batch ends the search
 			}
 		}
 	}
-	return false
+	return nil
 }
 
 // refuseRecords tells which records were wrong (KIP-467).

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"moldau/internal/edge/server"
 	"moldau/internal/kafka"
 	"moldau/internal/promise"
+	"moldau/internal/storage/record"
 )
 
 // Bounds of what a pooled op keeps for the next request.
@@ -105,7 +107,7 @@ func (op *produceOp) refuse(t *produceTarget, err error, message bool) {
 // refuseAll writes one error for every batch of the request, and leaves nothing to append.
 func (op *produceOp) refuseAll(err error) {
 	for i := range op.targets {
-		op.refuse(&op.targets[i], err, false)
+		op.refuse(&op.targets[i], err, errors.Is(err, record.ErrCorrupt))
 	}
 	clear(op.targets)
 	op.targets = op.targets[:0]

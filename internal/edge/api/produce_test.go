@@ -185,6 +185,32 @@ func TestProduceTransactionalBatchWithoutID(t *testing.T) {
 	}
 }
 
+// TestProduceWithoutBatchHead: bytes that cannot begin a batch spoil the whole request as well, before acks and partitions
+// are looked at.
+func TestProduceWithoutBatchHead(t *testing.T) {
+	f := newFixture(t)
+	f.create("pr", 1)
+	for what, change := range map[string]func(b []byte){
+		"magic 3":     func(b []byte) { b[16] = 3 },
+		"length zero": func(b []byte) { clear(b[8:12]) },
+		"length 13":   func(b []byte) { copy(b[8:12], []byte{0, 0, 0, 13}) },
+	} {
+		bad := batchOf(t, record.Options{}, "a")
+		change(bad)
+		req := produceRequest(9, "pr", 0, 2, batchOf(t, record.Options{}, "a"))
+		req.Topics = append(req.Topics, produceRequest(9, "none", 3, 2, bad).Topics...)
+		for _, topic := range ask[*kmsg.ProduceResponse](f, req).Topics {
+			p := topic.Partitions[0]
+			if kafka.Code(p.ErrorCode) != kafka.CorruptMessage || p.BaseOffset != -1 || p.LogStartOffset != -1 {
+				t.Errorf("%s, %s: %v, %+v", what, topic.Topic, kafka.Code(p.ErrorCode), p)
+			}
+		}
+	}
+	if p := f.one("pr", 0, batchOf(t, record.Options{}, "a")); p.ErrorCode != 0 || p.BaseOffset != 0 {
+		t.Errorf("something of a refused request was appended: %+v", p)
+	}
+}
+
 func TestProduceAcks(t *testing.T) {
 	f := newFixture(t)
 	f.create("pr", 1)
