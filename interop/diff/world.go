@@ -34,14 +34,14 @@ type Answer struct {
 	Text any    `json:"answer"`
 }
 
-// Run sends the steps of a seed to the broker at addr. settle is how long the broker needs to apply a change of the
-// metadata that it has acknowledged: Apache Kafka answers first.
-func Run(addr string, seed uint64, n int, settle time.Duration) ([]Answer, error) {
+// Run sends steps to the broker at addr. settle is how long the broker needs to apply a change of the metadata that it has
+// acknowledged: Apache Kafka answers first.
+func Run(addr string, steps []Step, settle time.Duration) ([]Answer, error) {
 	w := &World{topics: map[string][16]byte{}, ids: map[[16]byte]string{}, settle: settle}
 	c := newConn(addr)
 	defer c.close()
 	var out []Answer
-	for i, s := range Generate(seed, n) {
+	for i, s := range steps {
 		resp, err := w.do(c, s)
 		if err != nil && resp == nil && c.c == nil && !isExpected(err) {
 			return out, fmt.Errorf("step %d %s: %w", i, s.Name, err)
