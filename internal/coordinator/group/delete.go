@@ -28,7 +28,7 @@ func (m *Machine) deleteGroup(p *coordinator.Pending, r *kmsg.DeleteGroupsReques
 // tombstones lists the records that remove a group. The group itself goes last, so that a log cut in between still shows
 // a group to delete again.
 func (g *group) tombstones() []coordinator.Record {
-	keys := g.partitions()
+	keys := g.partitions(nil)
 	out := make([]coordinator.Record, 0, len(keys)+1)
 	for _, k := range keys {
 		out = append(out, offsetTombstone(g.id, k.topic, k.partition))

@@ -10,7 +10,7 @@ import (
 // A pass over the groups is cut into steps, between which requests are served: a step ends after so many groups, or
 // after so many of them had something to write.
 const (
-	sweepGroups = 1000
+	sweepGroups = 500
 	sweepWrites = 50
 )
 
@@ -26,6 +26,7 @@ type sweep struct {
 	// removed holds names of topics that were deleted, with the newest record of that moment. Records without a topic id
 	// are told by it whether they were meant for a topic that went or for a later one of the same name.
 	removed map[string]kafka.Offset
+	scratch []partitionKey
 }
 
 // expire reacts to the expiry timer: a new pass is due, or the one under way goes on.
@@ -120,7 +121,8 @@ func (m *Machine) expired(now time.Time, g *group) []coordinator.Record {
 		e = g.kind.expires()
 	}
 	kept := false
-	for _, k := range g.partitions() {
+	m.sweep.scratch = g.partitions(m.sweep.scratch[:0])
+	for _, k := range m.sweep.scratch {
 		c, committed := g.offsets.get(k.topic, k.partition)
 		switch unstable := m.unstable(g, k.topic, k.partition); {
 		case m.gone(k.topic, c, g, k.partition):

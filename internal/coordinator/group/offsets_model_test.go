@@ -11,18 +11,19 @@ import (
 	"pgregory.net/rapid"
 
 	"moldau/internal/cluster/metadata"
+	"moldau/internal/coordinator"
 	"moldau/internal/kafka"
 )
 
-// TestOffsetsAgainstModel runs random histories of commits, transactions, deletions, topics that come and go, failing
-// appends and restarts, and compares with a map. At every point reading the log gives the live state.
+// TestOffsetsAgainstModel runs random histories of commits, transactions, deletions, topics that come and go, time that
+// passes, failing appends and restarts, and compares with a map. At every point reading the log gives the live state.
 func TestOffsetsAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &offsetModel{
 			offsetShard: newOffsetShard(t), rt: rt,
 			offsets: map[modelKey]modelOffset{}, pending: map[int64]map[modelKey]modelOffset{},
 		}
-		w.image = metadata.New()
+		w.settings.OffsetsRetention = 35 * time.Minute
 		for _, topic := range modelTopics {
 			w.change(w.topicRecords(topic, 2)...)
 		}
@@ -33,11 +34,12 @@ func TestOffsetsAgainstModel(t *testing.T) {
 		for producer := range modelProducers {
 			w.finish(int64(producer), rapid.Bool().Draw(rt, "commit"))
 		}
-		w.advance(w.settings.OffsetsCheckInterval)
+		w.fail = nil
+		w.pass(w.settings.OffsetsCheckInterval)
 		w.check()
 		for _, id := range w.m.ids() {
 			for topic, c := range w.m.groups[id].offsets.all() {
-				if w.m.orphan(topic, c) {
+				if w.m.stale(topic, c) {
 					rt.Fatalf("%s keeps an offset of a %s that is gone: %+v", id, topic, c)
 				}
 			}
@@ -64,6 +66,7 @@ type modelKey struct {
 type modelOffset struct {
 	offset int64
 	order  int // of the commits
+	at     time.Time
 }
 
 type offsetModel struct {
@@ -112,8 +115,29 @@ func (w *offsetModel) step() {
 	case "restart":
 		w.fail = nil
 		w.restart()
-	case "time": // long before anything expires
-		w.advance(time.Duration(rapid.IntRange(0, 900).Draw(w.rt, "seconds")) * time.Second)
+	case "time":
+		w.fail = nil
+		w.pass(time.Duration(rapid.IntRange(0, 1800).Draw(w.rt, "seconds")) * time.Second)
+	}
+}
+
+// pass lets time pass: each time that the expiry timer fires, what is old and not in a transaction goes.
+func (w *offsetModel) pass(d time.Duration) {
+	for until := w.now.Add(d); w.now.Before(until); {
+		next := w.timers[coordinator.TimerKey{Kind: timerExpiry}]
+		if next.After(until) {
+			w.advance(until.Sub(w.now))
+			return
+		}
+		w.advance(next.Sub(w.now))
+		maps.DeleteFunc(w.offsets, func(k modelKey, o modelOffset) bool {
+			for _, p := range w.pending {
+				if _, ok := p[k]; ok {
+					return false
+				}
+			}
+			return w.now.Sub(o.at) >= w.settings.OffsetsRetention
+		})
 	}
 }
 
@@ -141,7 +165,7 @@ func (w *offsetModel) commit(group, topic string, partition int32) {
 	case err == nil && (resp.(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode == 0) != exists:
 		w.rt.Fatalf("commit to %s: %+v", topic, resp)
 	case err == nil && exists:
-		w.offsets[key] = modelOffset{int64(w.order), w.order}
+		w.offsets[key] = modelOffset{int64(w.order), w.order, w.now}
 	}
 }
 
@@ -159,7 +183,7 @@ func (w *offsetModel) txnCommit(group, topic string, partition int32, producer i
 	if w.pending[producer] == nil {
 		w.pending[producer] = map[modelKey]modelOffset{}
 	}
-	w.pending[producer][key] = modelOffset{int64(w.order), w.order}
+	w.pending[producer][key] = modelOffset{int64(w.order), w.order, w.now}
 }
 
 func (w *offsetModel) finish(producer int64, commit bool) {

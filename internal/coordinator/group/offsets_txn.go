@@ -88,22 +88,21 @@ type partitionKey struct {
 	partition int32
 }
 
-// partitions lists every partition that the group has an offset of, committed or pending, sorted.
-func (g *group) partitions() []partitionKey {
-	var out []partitionKey
+// partitions adds every partition that the group has an offset of, committed or pending, to an empty list, sorted.
+func (g *group) partitions(list []partitionKey) []partitionKey {
 	for topic, c := range g.offsets.all() {
-		out = append(out, partitionKey{topic, c.partition})
+		list = append(list, partitionKey{topic, c.partition})
 	}
 	if len(g.pending) == 0 {
-		return out
+		return list
 	}
 	for _, o := range g.pending { // sorted below
 		for topic, c := range o.all() {
-			out = append(out, partitionKey{topic, c.partition})
+			list = append(list, partitionKey{topic, c.partition})
 		}
 	}
-	slices.SortFunc(out, comparePartitions)
-	return slices.Compact(out)
+	slices.SortFunc(list, comparePartitions)
+	return slices.Compact(list)
 }
 
 func comparePartitions(a, b partitionKey) int {
