@@ -49,6 +49,8 @@ type Machine struct {
 	open  map[kafka.ProducerID][]*group
 	last  kafka.Offset // of the newest record applied
 	sweep sweep
+	// newTopics is the offset of the newest metadata that brought a topic.
+	newTopics int64
 }
 
 // New makes an empty machine. image is the metadata of the moment.
@@ -101,8 +103,8 @@ const (
 	timerPendingMember                  // classic: a member id that was handed out and not used
 	timerSession                        // consumer: a member's session
 	timerRevocation                     // consumer: a member must have given up partitions
-	timerAssignment                     // consumer: the next assignment may be computed
-	timerRegex                          // consumer: patterns are evaluated again
+	timerRejoin                         // consumer: a classic member must have joined again
+	timerResync                         // consumer: a classic member must have synced
 	timerExpiry                         // all: offsets and groups expire
 )
 
@@ -121,6 +123,8 @@ func (m *Machine) Handle(now time.Time, e coordinator.Event, rnd *rand.Rand) coo
 	case coordinator.ImageChanged:
 		m.image = e.Image
 		return m.imageChanged(now, e)
+	case regexDue:
+		return m.consumerRegexDue(now, e)
 	}
 	return coordinator.Result{}
 }
@@ -212,8 +216,8 @@ func (m *Machine) fired(now time.Time, k coordinator.TimerKey, rnd *rand.Rand) c
 	switch k.Kind {
 	case timerJoin, timerSync, timerMember, timerPendingMember:
 		return m.classicTimer(now, k, rnd)
-	case timerSession, timerRevocation, timerAssignment, timerRegex:
-		return m.consumerTimer(now, k, rnd)
+	case timerSession, timerRevocation, timerRejoin, timerResync:
+		return m.consumerTimer(now, k)
 	case timerExpiry:
 		return m.expire(now, k)
 	}

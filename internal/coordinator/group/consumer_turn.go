@@ -1,0 +1,129 @@
+package group
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"moldau/internal/cluster/metadata"
+	"moldau/internal/coordinator"
+)
+
+// turn is what one event does to a consumer group: what is to be written, and what the group will be when it has been.
+// The group itself changes only when the records are applied, so a turn whose append fails leaves no trace.
+type turn struct {
+	m    *Machine
+	now  time.Time
+	g    *consumerGroup // as it is; for one that is being made, as its first records will make it
+	conf ConsumerSettings
+
+	epoch           int32 // the group's, when this is written
+	hash            uint64
+	assignmentEpoch int32
+
+	records []coordinator.Record
+	replies []coordinator.Reply // to others than the sender, once the records are written
+	timers  []coordinator.Timer
+	notes   []Rebalance
+	next    []coordinator.Event
+	rehash  bool // the hash was compared with the present topics
+
+	assigned map[string]partitions // the new target assignment, if one was computed
+}
+
+func (m *Machine) newTurn(now time.Time, g *consumerGroup) *turn {
+	return &turn{m: m, now: now, g: g, conf: m.o.Consumer(m.image, g.id), epoch: g.epoch, hash: g.hash,
+		assignmentEpoch: g.assignmentEpoch}
+}
+
+func (t *turn) write(r ...coordinator.Record) { t.records = append(t.records, r...) }
+
+// result ends the turn. Without a request (nil) nobody is answered.
+func (t *turn) result(p *coordinator.Pending, a coordinator.Answer) coordinator.Result {
+	r := coordinator.Result{Scope: t.g.id, Records: t.records, Timers: t.timers, Next: t.next}
+	if p != nil {
+		r.Replies = []coordinator.Reply{{To: p, Answer: a}}
+	}
+	if len(t.notes) == 0 && len(t.replies) == 0 && !t.rehash {
+		return r
+	}
+	r.Then = func(_ time.Time, err error) coordinator.Result {
+		if err != nil {
+			return coordinator.Result{}
+		}
+		t.written()
+		return coordinator.Result{Scope: t.g.id, Replies: t.replies}
+	}
+	return r
+}
+
+// written takes over the soft state after the records have been applied.
+func (t *turn) written() {
+	g := t.m.groups[t.g.id]
+	if g == nil {
+		return
+	}
+	for _, n := range t.notes {
+		g.note(n)
+	}
+	if c, ok := g.kind.(*consumerGroup); ok && t.rehash {
+		c.fresh = true
+	}
+}
+
+// bump moves the group to its next epoch. The first one is 2: members that are told of an assignment epoch below the
+// group's, as while the next assignment must wait, then still have one above 0, which would mean to join.
+func (t *turn) bump(member, reason string) {
+	t.epoch = max(t.epoch+1, firstEpoch)
+	t.write(epochRecord(t.g.id, t.epoch, t.hash))
+	t.notes = append(t.notes, Rebalance{At: t.now, Generation: t.epoch, Member: member, Reason: reason})
+}
+
+// firstEpoch is the first epoch of a consumer group.
+const firstEpoch int32 = 2
+
+// rehashed computes the hash of the topics that the group subscribes to and says whether it is another one.
+func (t *turn) rehashed(topics []string) bool {
+	hash := metadataHash(t.m.image, topics)
+	changed := hash != t.hash
+	t.hash, t.rehash = hash, true
+	return changed
+}
+
+// topicsAfter lists the topics, sorted, that the group subscribes to when some members are gone and one has come (nil:
+// none).
+func (g *consumerGroup) topicsAfter(gone []*consumerMember, come *consumerMember) []string {
+	named, pattern := changedCounts(g, gone, come)
+	all := make([]string, 0, len(named))
+	for t := range named {
+		all = append(all, t)
+	}
+	for p := range pattern {
+		if r := g.regexes[p]; r != nil {
+			all = append(all, r.topics...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func changedCounts(g *consumerGroup, gone []*consumerMember, come *consumerMember) (named, pattern map[string]int) {
+	c := &consumerGroup{named: maps.Clone(g.named), pattern: maps.Clone(g.pattern)}
+	for _, m := range gone {
+		c.uncount(m)
+	}
+	if come != nil {
+		c.count(come)
+	}
+	return c.named, c.pattern
+}
+
+// topicSet gives those topics of a member's subscription that exist. A pattern that was not evaluated yet matches nothing.
+func (g *consumerGroup) topicSet(image *metadata.Image, m *consumerMember) topicSet {
+	set := make(topicSet, len(m.topics))
+	set.addNames(image, m.topics)
+	if r := g.regexes[m.regex]; m.regex != "" && r != nil {
+		set.addNames(image, r.topics)
+	}
+	return set
+}
