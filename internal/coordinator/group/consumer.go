@@ -19,8 +19,8 @@ type consumerGroup struct {
 	id              string
 	epoch           int32
 	hash            uint64 // of the topics subscribed to, see metadataHash
-	assignmentEpoch int32  // -1 before the first
-	assignedAtMs    int64  // when the target assignment was computed
+	assignmentEpoch int32
+	assignedAtMs    int64 // when the target assignment was computed
 
 	roster  map[string]*consumerMember // the members, by id
 	statics map[string]string          // instance id -> member id
@@ -40,8 +40,10 @@ type consumerGroup struct {
 
 var _ kind = (*consumerGroup)(nil)
 
+// newConsumerGroup makes a group of which nothing is in the log. Its epochs are 1: a member at epoch 0 would be one that
+// joins.
 func newConsumerGroup(id string) *consumerGroup {
-	return &consumerGroup{id: id, assignmentEpoch: -1, roster: map[string]*consumerMember{}, statics: map[string]string{},
+	return &consumerGroup{id: id, epoch: 1, assignmentEpoch: 1, roster: map[string]*consumerMember{}, statics: map[string]string{},
 		targets: map[string]partitions{}, regexes: map[string]*resolvedRegex{},
 		holders: map[kafka.UUID]map[int32]string{}, named: map[string]int{}, pattern: map[string]int{}}
 }

@@ -70,7 +70,7 @@ func (g *consumerGroup) waits(time.Time) []MemberWait {
 	for _, id := range sortedMembers(g) {
 		m := g.roster[id]
 		w := MemberWait{Member: id, ClientID: m.clientID, ClientHost: m.clientHost, Protocol: "consumer", Epoch: m.epoch,
-			held: m.has(), Waits: g.waitOf(m)}
+			Waits: g.waitOf(m)}
 		if m.instance != nil {
 			w.Instance = *m.instance
 		}
@@ -80,6 +80,17 @@ func (g *consumerGroup) waits(time.Time) []MemberWait {
 		out = append(out, w)
 	}
 	return out
+}
+
+// nameAssigned adds what each member has, by the names of topics that exist.
+func (g *consumerGroup) nameAssigned(members []MemberWait, image *metadata.Image) {
+	for i := range members {
+		w := &members[i]
+		w.Assigned = map[string][]int32{}
+		for _, t := range describePartitions(image, g.roster[w.Member].has()) {
+			w.Assigned[t.Topic] = t.Partitions
+		}
+	}
 }
 
 func (g *consumerGroup) waitOf(m *consumerMember) string {

@@ -3,7 +3,9 @@ package group
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,8 +100,8 @@ func dumpConsumer(m *Machine) string {
 		for _, id := range sortedMembers(c) {
 			fmt.Fprintf(&b, " %s\n", dumpMember(c, c.roster[id]))
 		}
-		for p, r := range c.regexes {
-			fmt.Fprintf(&b, " regex %s = %v\n", p, *r)
+		for _, p := range slices.Sorted(maps.Keys(c.regexes)) {
+			fmt.Fprintf(&b, " regex %s = %v\n", p, *c.regexes[p])
 		}
 	}
 	return b.String()

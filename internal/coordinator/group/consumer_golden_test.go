@@ -79,17 +79,17 @@ func playGoldenLine(t *testing.T, s *consumerShard, n int, l goldenLine) {
 		s.m.image = s.image
 	}
 	if l.Topic != "" {
-		s.topic(l.Topic, kafka.UUID(unhex(t, l.ID)), l.Parts)
+		s.topic(l.Topic, kafka.UUID(goldenBytes(t, l.ID)), l.Parts)
 		return
 	}
 	if l.Key != 0 {
 		request, response := kmsg.RequestForKey(l.Key), kmsg.ResponseForKey(l.Key)
 		request.SetVersion(l.Version)
 		response.SetVersion(l.Version)
-		if err := request.ReadFrom(unhex(t, l.Request)); err != nil {
+		if err := request.ReadFrom(goldenBytes(t, l.Request)); err != nil {
 			t.Fatal(err)
 		}
-		if err := response.ReadFrom(unhex(t, l.Response)); err != nil {
+		if err := response.ReadFrom(goldenBytes(t, l.Response)); err != nil {
 			t.Fatal(err)
 		}
 		got := s.askAs("probe", request)
@@ -99,9 +99,9 @@ func playGoldenLine(t *testing.T, s *consumerShard, n int, l goldenLine) {
 	}
 	want := make([]coordinator.Record, len(l.Records))
 	for i, r := range l.Records {
-		want[i].Key = unhex(t, r[0])
+		want[i].Key = goldenBytes(t, r[0])
 		if r[1] != "-" {
-			want[i].Value = unhex(t, r[1])
+			want[i].Value = goldenBytes(t, r[1])
 		}
 	}
 	var got []coordinator.Record
@@ -118,8 +118,8 @@ func goldenTime(t *testing.T, l goldenLine) (at time.Time, imageVersion int64) {
 		if r[1] == "-" {
 			continue
 		}
-		v := unhex(t, r[1])
-		switch binary.BigEndian.Uint16(unhex(t, r[0])) {
+		v := goldenBytes(t, r[1])
+		switch binary.BigEndian.Uint16(goldenBytes(t, r[0])) {
 		case keyTargetMetadata:
 			if len(v) == 17 {
 				at = time.UnixMilli(int64(binary.BigEndian.Uint64(v[9:])))
@@ -132,7 +132,7 @@ func goldenTime(t *testing.T, l goldenLine) (at time.Time, imageVersion int64) {
 	return at, imageVersion
 }
 
-func unhex(t *testing.T, s string) []byte {
+func goldenBytes(t *testing.T, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(s)
 	if err != nil {

@@ -82,7 +82,7 @@ func checkEpochFields(r *kmsg.ConsumerGroupHeartbeatRequest) error {
 
 // heartbeatTurn finds the group or, for a member that joins, makes it: from nothing, from an empty classic group, or from
 // one whose members all use the embedded consumer protocol.
-func (m *Machine) heartbeatTurn(now time.Time, id string, join bool) (*turn, error) {
+func (m *Machine) heartbeatTurn(now time.Time, id string, join bool) (*consumerTurn, error) {
 	g := m.groups[id]
 	switch {
 	case !join:
@@ -107,7 +107,7 @@ func (m *Machine) heartbeatTurn(now time.Time, id string, join bool) (*turn, err
 
 // heartbeat is the heartbeat of a member that joins or stays. It brings the member up to date, gives the group a new
 // target assignment if one is due, and moves the member towards its target.
-func (t *turn) heartbeat(call coordinator.Call, r *kmsg.ConsumerGroupHeartbeatRequest, rnd *rand.Rand) (
+func (t *consumerTurn) heartbeat(call coordinator.Call, r *kmsg.ConsumerGroupHeartbeatRequest, rnd *rand.Rand) (
 	*kmsg.ConsumerGroupHeartbeatResponse, error) {
 	if err := t.checkRoom(r.MemberID); err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func heartbeatAssignment(h held) *kmsg.ConsumerGroupHeartbeatResponseAssignment 
 }
 
 // checkRoom refuses members beyond group.consumer.max.size.
-func (t *turn) checkRoom(member string) error {
+func (t *consumerTurn) checkRoom(member string) error {
 	limit := t.m.o.Settings().ConsumerMaxSize
 	if len(t.g.roster) >= limit && t.g.roster[member] == nil {
 		return kafka.Errorf(kafka.GroupMaxSizeReached, "Group %s has as many members as it may have: %d.", t.g.id, limit)
@@ -165,7 +165,7 @@ func (t *turn) checkRoom(member string) error {
 
 // heartbeatMember finds the member that a request comes from, or makes it. known says whether the group has it under
 // this id or, after the replacement of a static member, will have.
-func (t *turn) heartbeatMember(id string, r *kmsg.ConsumerGroupHeartbeatRequest) (m *consumerMember, known bool, err error) {
+func (t *consumerTurn) heartbeatMember(id string, r *kmsg.ConsumerGroupHeartbeatRequest) (m *consumerMember, known bool, err error) {
 	if r.MemberEpoch == 0 {
 		return t.joinMember(id, r.InstanceID, false)
 	}
@@ -177,7 +177,7 @@ func (t *turn) heartbeatMember(id string, r *kmsg.ConsumerGroupHeartbeatRequest)
 
 // joinMember gives the member that joins. A static member whose instance id is known takes the place of the one that had
 // it: in the consumer protocol only if that one has said that it leaves.
-func (t *turn) joinMember(id string, instance *string, classic bool) (m *consumerMember, known bool, err error) {
+func (t *consumerTurn) joinMember(id string, instance *string, classic bool) (m *consumerMember, known bool, err error) {
 	old := t.g.static(instance)
 	if old == nil {
 		if m = t.g.roster[id]; m != nil {
@@ -241,7 +241,7 @@ func (m *consumerMember) subscribesElse(o *consumerMember) bool {
 }
 
 // replace writes the records that put a member into the place of a static one.
-func (t *turn) replace(old, next *consumerMember) {
+func (t *consumerTurn) replace(old, next *consumerMember) {
 	id := t.g.id
 	t.write(memberTombstones(id, old.id)...)
 	t.write(memberRecord(id, next), targetRecord(id, next.id, t.g.targets[old.id]), currentRecord(id, next))
@@ -258,7 +258,7 @@ func memberTombstones(group, member string) []coordinator.Record {
 
 // subscribe writes the member if it is new or has changed, and a new group epoch if what the group subscribes to, or the
 // topics themselves, have changed.
-func (t *turn) subscribe(was *consumerMember, known bool, member *consumerMember, may func(string) bool) error {
+func (t *consumerTurn) subscribe(was *consumerMember, known bool, member *consumerMember, may func(string) bool) error {
 	if !known || !member.sameSubscription(was) {
 		t.write(memberRecord(t.g.id, member))
 	}
@@ -286,7 +286,7 @@ func (t *turn) subscribe(was *consumerMember, known bool, member *consumerMember
 	return nil
 }
 
-func (t *turn) subscribeReason(was *consumerMember, known, subscription, votes bool) string {
+func (t *consumerTurn) subscribeReason(was *consumerMember, known, subscription, votes bool) string {
 	switch {
 	case !known:
 		return "member joined"

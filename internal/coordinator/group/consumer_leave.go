@@ -36,7 +36,7 @@ func (m *Machine) consumerLeave(now time.Time, p *coordinator.Pending, r *kmsg.C
 }
 
 // remove takes members out of the group: those that leave, and those that are fenced. What is left may be a classic group.
-func (t *turn) remove(members []*consumerMember, reason string) error {
+func (t *consumerTurn) remove(members []*consumerMember, reason string) error {
 	if len(members) == 0 {
 		return nil
 	}
@@ -81,7 +81,7 @@ func cancelTimers(group, member string) []coordinator.Timer {
 }
 
 // sessionTimer begins a member's session anew.
-func (t *turn) sessionTimer(m *consumerMember) coordinator.Timer {
+func (t *consumerTurn) sessionTimer(m *consumerMember) coordinator.Timer {
 	return coordinator.Timer{Key: memberTimer(timerSession, t.g.id, m.id), At: t.now.Add(m.session(t.conf))}
 }
 
@@ -94,7 +94,7 @@ func (m *consumerMember) session(conf ConsumerSettings) time.Duration {
 }
 
 // revocationTimer gives a member that must give up partitions its rebalance timeout to do so; for others it ends it.
-func (t *turn) revocationTimer(m *consumerMember) coordinator.Timer {
+func (t *consumerTurn) revocationTimer(m *consumerMember) coordinator.Timer {
 	timer := coordinator.Timer{Key: memberTimer(timerRevocation, t.g.id, m.id)}
 	if m.state == memberUnrevoked {
 		timer.At = t.now.Add(m.rebalanceTimeout())

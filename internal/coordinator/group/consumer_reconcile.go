@@ -49,8 +49,8 @@ func (p partitions) touches(h held) bool {
 // reconcile moves the member one step towards its target assignment, if it is not there yet or subscribes to something
 // else, and writes what it has now. That a partition never has two owners is decided here: it is given to a member only
 // when nobody else has it, and a member has it until it has said that it gave it up, or is out of the group.
-func (t *turn) reconcile(m *consumerMember, target partitions, owned partitions, subscription bool) (*consumerMember, error) {
-	epoch := max(t.assignmentEpoch, 1)
+func (t *consumerTurn) reconcile(m *consumerMember, target partitions, owned partitions, subscription bool) (*consumerMember, error) {
+	epoch := t.assignmentEpoch
 	if !subscription && m.reconciled(epoch) {
 		return m, nil
 	}
@@ -68,7 +68,7 @@ func (t *turn) reconcile(m *consumerMember, target partitions, owned partitions,
 
 // step is one step of a member.
 type step struct {
-	t      *turn
+	t      *consumerTurn
 	m      *consumerMember
 	epoch  int32 // of the target
 	target partitions
@@ -128,6 +128,7 @@ func (s step) unsubscribe() *consumerMember {
 		return s.m
 	case s.owned.touches(next.revoking):
 		next.state = memberUnrevoked
+		next.at(s.m.epoch)
 	default: // it does not have them any more; where it was revoking others before, it would have come to compute
 		next.revoking = s.m.revoking
 	}

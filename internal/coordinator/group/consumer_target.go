@@ -23,7 +23,7 @@ func (s topicSet) addNames(image *metadata.Image, names []string) {
 
 // target gives the member's target assignment. If the group has moved on since the last target was computed, and that was
 // long enough ago (KIP-1263), a new one is computed for everybody first.
-func (t *turn) target(was, member *consumerMember) (partitions, error) {
+func (t *consumerTurn) target(was, member *consumerMember) (partitions, error) {
 	old := t.g.targets[t.targetOf(member)]
 	if t.epoch <= t.assignmentEpoch || t.mustWait() {
 		return old, nil
@@ -36,7 +36,7 @@ func (t *turn) target(was, member *consumerMember) (partitions, error) {
 
 // targetOf is the member whose target assignment a member takes over: that of its instance id, which is another one while
 // a static member is replaced.
-func (t *turn) targetOf(member *consumerMember) string {
+func (t *consumerTurn) targetOf(member *consumerMember) string {
 	if old := t.g.static(member.instance); old != nil {
 		return old.id
 	}
@@ -44,12 +44,12 @@ func (t *turn) targetOf(member *consumerMember) string {
 }
 
 // mustWait says whether the last assignment is younger than the interval.
-func (t *turn) mustWait() bool {
+func (t *consumerTurn) mustWait() bool {
 	return t.now.UnixMilli() < t.g.assignedAtMs+t.conf.AssignmentInterval.Milliseconds()
 }
 
 // assign computes the target assignment of the group with a member as it will be, and writes what changes.
-func (t *turn) assign(member *consumerMember) error {
+func (t *consumerTurn) assign(member *consumerMember) error {
 	replaced := t.targetOf(member)
 	members := maps.Clone(t.g.roster)
 	delete(members, replaced)

@@ -9,9 +9,9 @@ import (
 	"moldau/internal/coordinator"
 )
 
-// turn is what one event does to a consumer group: what is to be written, and what the group will be when it has been.
+// consumerTurn is what one event does to a consumer group: what is to be written, and what the group will be when it has been.
 // The group itself changes only when the records are applied, so a turn whose append fails leaves no trace.
-type turn struct {
+type consumerTurn struct {
 	m    *Machine
 	now  time.Time
 	g    *consumerGroup // as it is; for one that is being made, as its first records will make it
@@ -31,15 +31,15 @@ type turn struct {
 	assigned map[string]partitions // the new target assignment, if one was computed
 }
 
-func (m *Machine) newTurn(now time.Time, g *consumerGroup) *turn {
-	return &turn{m: m, now: now, g: g, conf: m.o.Consumer(m.image, g.id), epoch: g.epoch, hash: g.hash,
+func (m *Machine) newTurn(now time.Time, g *consumerGroup) *consumerTurn {
+	return &consumerTurn{m: m, now: now, g: g, conf: m.o.Consumer(m.image, g.id), epoch: g.epoch, hash: g.hash,
 		assignmentEpoch: g.assignmentEpoch}
 }
 
-func (t *turn) write(r ...coordinator.Record) { t.records = append(t.records, r...) }
+func (t *consumerTurn) write(r ...coordinator.Record) { t.records = append(t.records, r...) }
 
 // result ends the turn. Without a request (nil) nobody is answered.
-func (t *turn) result(p *coordinator.Pending, a coordinator.Answer) coordinator.Result {
+func (t *consumerTurn) result(p *coordinator.Pending, a coordinator.Answer) coordinator.Result {
 	r := coordinator.Result{Scope: t.g.id, Records: t.records, Timers: t.timers, Next: t.next}
 	if p != nil {
 		r.Replies = []coordinator.Reply{{To: p, Answer: a}}
@@ -58,7 +58,7 @@ func (t *turn) result(p *coordinator.Pending, a coordinator.Answer) coordinator.
 }
 
 // written takes over the soft state after the records have been applied.
-func (t *turn) written() {
+func (t *consumerTurn) written() {
 	g := t.m.groups[t.g.id]
 	if g == nil {
 		return
@@ -71,19 +71,15 @@ func (t *turn) written() {
 	}
 }
 
-// bump moves the group to its next epoch. The first one is 2: members that are told of an assignment epoch below the
-// group's, as while the next assignment must wait, then still have one above 0, which would mean to join.
-func (t *turn) bump(member, reason string) {
-	t.epoch = max(t.epoch+1, firstEpoch)
+// bump moves the group to its next epoch.
+func (t *consumerTurn) bump(member, reason string) {
+	t.epoch++
 	t.write(epochRecord(t.g.id, t.epoch, t.hash))
 	t.notes = append(t.notes, Rebalance{At: t.now, Generation: t.epoch, Member: member, Reason: reason})
 }
 
-// firstEpoch is the first epoch of a consumer group.
-const firstEpoch int32 = 2
-
 // rehashed computes the hash of the topics that the group subscribes to and says whether it is another one.
-func (t *turn) rehashed(topics []string) bool {
+func (t *consumerTurn) rehashed(topics []string) bool {
 	hash := metadataHash(t.m.image, topics)
 	changed := hash != t.hash
 	t.hash, t.rehash = hash, true

@@ -6,12 +6,12 @@ import (
 	"moldau/internal/kafka"
 )
 
-func (m *Machine) upgrade(now time.Time, g *group) (*turn, error) {
+func (m *Machine) upgrade(now time.Time, g *group) (*consumerTurn, error) {
 	return nil, kafka.Errorf(kafka.GroupIDNotFound, "Group %s is not a consumer group.", g.id)
 }
 
-func (t *turn) mayDowngrade([]*consumerMember) bool { return false }
+func (t *consumerTurn) mayDowngrade([]*consumerMember) bool { return false }
 
-func (t *turn) downgrade(gone []*consumerMember, come *consumerMember, reason string) error {
+func (t *consumerTurn) downgrade(gone []*consumerMember, come *consumerMember, reason string) error {
 	return nil
 }

@@ -13,25 +13,14 @@ func (m *Machine) Explain(now time.Time, id string) (Explanation, bool) {
 	if g == nil {
 		return Explanation{}, false
 	}
+	members := g.kind.waits(now)
+	if c, ok := g.kind.(*consumerGroup); ok {
+		c.nameAssigned(members, m.image)
+	}
 	return Explanation{
 		Group: id, Type: g.kind.groupType(), State: g.kind.state(), Generation: g.kind.generation(),
-		Members: m.named(g.kind.waits(now)), History: slices.Clone(g.history),
+		Members: members, History: slices.Clone(g.history),
 	}, true
-}
-
-// named names what members have by topic id; partitions of topics that are gone are left out.
-func (m *Machine) named(members []MemberWait) []MemberWait {
-	for i, w := range members {
-		for _, t := range describePartitions(m.image, w.held) {
-			if w.Assigned == nil {
-				w.Assigned = map[string][]int32{}
-			}
-			w.Assigned[t.Topic] = t.Partitions
-		}
-		w.held = nil
-		members[i] = w
-	}
-	return members
 }
 
 // EachOffset goes through every committed offset by group, topic and partition: for lag. Offsets of topics that are gone

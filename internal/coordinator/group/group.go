@@ -108,8 +108,6 @@ type MemberWait struct {
 	Epoch                                  int32
 	Assigned                               map[string][]int32 // topic name to partitions
 	Waits                                  string             // what the member, or the group for it, waits for; "" when nothing
-
-	held partitions // those of Assigned that have yet to be named
 }
 
 // Explanation is why a group is as it is.

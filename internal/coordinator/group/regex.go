@@ -37,7 +37,7 @@ type regexDue struct {
 // changePattern takes a member's change of its pattern over: it drops a pattern that nobody uses any more and has the
 // patterns evaluated if it is time. It says whether what the member subscribes to has changed already: a pattern that is
 // not evaluated yet changes the group's epoch when it is.
-func (t *turn) changePattern(was, member *consumerMember, may func(string) bool) (changed bool, err error) {
+func (t *consumerTurn) changePattern(was, member *consumerMember, may func(string) bool) (changed bool, err error) {
 	g := t.g
 	if was.regex != member.regex {
 		if was.regex != "" && g.pattern[was.regex] == 1 {
@@ -63,7 +63,7 @@ func (t *turn) changePattern(was, member *consumerMember, may func(string) bool)
 
 // regexIsDue says whether the patterns of the group, with the member as it will be, are to be evaluated: at once when one
 // never was, and from time to time when topics have come or the last evaluation is old.
-func (t *turn) regexIsDue(was, member *consumerMember) bool {
+func (t *consumerTurn) regexIsDue(was, member *consumerMember) bool {
 	_, patterns := changedCounts(t.g, []*consumerMember{was}, member)
 	if len(patterns) == 0 {
 		return false
