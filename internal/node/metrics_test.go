@@ -36,6 +36,9 @@ var quiet = map[string]string{
 	"moldau_recovery_cut_bytes_total":           "a torn batch",
 	"moldau_scrub_errors_total":                 "damage",
 	"moldau_damaged_batches_total":              "damage",
+	"moldau_cleaner_running_partitions":         "back at nothing",
+	"moldau_cleaner_uncleanable_partitions":     "damage",
+	"moldau_cleaner_failures_total":             "a disk fails",
 	"moldau_producer_ids":                       "back at nothing",
 	"moldau_under_replicated_partitions":        "several brokers",
 	"moldau_under_min_isr_partitions":           "several brokers",
@@ -169,8 +172,13 @@ func (r *rounds) crowd() {
 
 func encoded(t *testing.T, size int, p *record.Producer) []byte {
 	t.Helper()
+	return encodedWith(t, nil, size, p)
+}
+
+func encodedWith(t *testing.T, key []byte, size int, p *record.Producer) []byte {
+	t.Helper()
 	b := record.NewBuilder(record.Options{Producer: p})
-	b.Append(time.Now().UnixMilli(), nil, make([]byte, size), nil)
+	b.Append(time.Now().UnixMilli(), key, make([]byte, size), nil)
 	out, err := b.Build()
 	if err != nil {
 		t.Fatal(err)
@@ -201,6 +209,21 @@ func (r *rounds) commit() {
 	}
 }
 
+// compact lets the cleaner work on a topic whose one key was written several times.
+func (r *rounds) compact() {
+	r.t.Helper()
+	for range 3 {
+		r.produce("keyed", encodedWith(r.t, []byte("k"), 600<<10, nil), kafka.None)
+	}
+	c, u := newCleaner(r.node), r.node.upkeep
+	p, dirt := c.pick(u)
+	if p == nil {
+		r.t.Fatal("nothing to compact")
+	}
+	c.clean(u, p, dirt, c.settings())
+	c.release(p)
+}
+
 // live does what moves the metrics of a node.
 func (r *rounds) live() {
 	r.t.Helper()
@@ -213,6 +236,7 @@ func (r *rounds) live() {
 	for range 3 {
 		r.produce("plain", encoded(r.t, 600<<10, nil), kafka.None)
 	}
+	r.compact()
 	r.fetch("plain", 0)
 	r.fetch("plain", 5)
 	r.crowd()
@@ -247,6 +271,7 @@ func TestEveryMetricIsFed(t *testing.T) {
 	r.start()
 	r.create("plain")
 	r.create("packed", "compression.type", "gzip")
+	r.create("keyed", "cleanup.policy", "compact")
 	r.produce("plain", encoded(t, 100, nil), kafka.None)
 	createOffsets(t, r.node, 1)
 	r.commit()
