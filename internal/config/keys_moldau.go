@@ -66,6 +66,8 @@ var moldauKeys = []Key{
 	key("moldau.producer.ids.max", Int, "2000000", atLeast(1), ReadOnly, Medium,
 		"Producer ids the node remembers over all partitions. A new id above it is refused with POLICY_VIOLATION; one "+
 			"that is known is never forgotten before producer.id.expiration.ms."),
+	key("moldau.group.lag.partitions.max", Int, "2000", atLeast(0), ReadOnly, Low,
+		"Partitions of groups whose lag is served as metrics, those that lag most; 0: none, and nobody computes it."),
 	key("moldau.drain.timeout.ms", Int, "10000", atLeast(0), ReadOnly, Low,
 		"How long a stopping node lets requests in work finish (ms)."),
 	key("moldau.admin.listener", String, "127.0.0.1:9644", formRule{words: "host:port, or empty", judge: judgeAdmin},

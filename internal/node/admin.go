@@ -39,6 +39,7 @@ func newAdmin(n *Node, address string) (*admin, error) {
 		}
 		fmt.Fprintln(w, "ready")
 	})
+	mux.HandleFunc("GET /groups/{name}", n.serveGroup)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

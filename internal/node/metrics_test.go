@@ -49,6 +49,7 @@ var quiet = map[string]string{
 	"moldau_controller_heartbeats_missed_total": "a broker dies",
 	"moldau_metadata_lag_records":               "back at nothing",
 	"moldau_metadata_errors_total":              "damage",
+	"moldau_group_lag_hidden_partitions":        "more partitions with offsets than are served",
 	"moldau_coordinator_parked_requests":        "back at nothing",
 	"moldau_coordinator_waiting_requests":       "back at nothing",
 	"moldau_coordinator_load_bad_records_total": "damage",
@@ -248,6 +249,7 @@ func (r *rounds) live() {
 		time.Sleep(10 * time.Millisecond)
 	}
 	u := r.node.upkeep
+	u.lag.compute()
 	u.scrubPass(r.node.dirs.online[0], 1<<40)
 	r.deleteRecords("plain")
 	u.retain()

@@ -15,9 +15,12 @@ type upkeep struct {
 	n       *Node
 	stopped chan struct{}
 	once    sync.Once
+	lag     *groupLag
 }
 
-func newUpkeep(n *Node) *upkeep { return &upkeep{n: n, stopped: make(chan struct{})} }
+func newUpkeep(n *Node) *upkeep {
+	return &upkeep{n: n, stopped: make(chan struct{}), lag: newGroupLag(n)}
+}
 
 // start begins the loops; stop ends them.
 func (u *upkeep) start(loops *sync.WaitGroup) {
@@ -35,6 +38,9 @@ func (u *upkeep) start(loops *sync.WaitGroup) {
 	every(10*time.Minute, 10*time.Minute, u.expire)
 	every(5*time.Second, time.Second, u.survey)
 	every(5*time.Second, 5*time.Second, u.deletePending)
+	if u.lag.max > 0 {
+		every(groupLagEvery, groupLagEvery, u.lag.compute)
+	}
 	for _, d := range u.n.dirs.online {
 		loops.Go(func() { u.scrub(d) })
 	}

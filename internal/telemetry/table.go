@@ -254,6 +254,16 @@ var table = []section{
 			"kafka.server:type=SnapshotEmitter,name=LatestSnapshotGeneratedBytes", nil},
 		{"moldau_snapshot_seconds", GaugeKind, nil, "Duration of writing the newest metadata snapshot.", "", nil},
 	}},
+	{"Groups", []Row{
+		{"moldau_group_lag_records", GaugeKind, []string{"group", "topic", "partition"},
+			"Records between a group's committed offset and the end of the partition, of the partitions that lag most (up to " +
+				"moldau.group.lag.partitions.max).",
+			"kafka.consumer:type=consumer-fetch-manager-metrics,name=records-lag", nil},
+		{"moldau_group_lag_seconds", GaugeKind, []string{"group", "topic", "partition"},
+			"Age of the oldest record that a group has not committed, 0 when there is none.", "", nil},
+		{"moldau_group_lag_hidden_partitions", GaugeKind, nil,
+			"Partitions with committed offsets that the lag metrics leave out.", "", nil},
+	}},
 	{"Process", []Row{
 		{"moldau_build_info", GaugeKind, []string{"version", "go"}, "Always 1; the labels say what runs.",
 			"kafka.server:type=app-info", nil},

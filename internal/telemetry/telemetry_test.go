@@ -173,6 +173,26 @@ func TestStorageAndTopics(t *testing.T) {
 	expect(t, scrape(t, r), map[string]string{`moldau_topic_appended_bytes_total{topic="a"}`: "2"})
 }
 
+// TestGroupLagComesAndGoes: series follow what is watched, and an unknown age has none.
+func TestGroupLagComesAndGoes(t *testing.T) {
+	r := NewRegistry()
+	lags := []GroupLag{{Group: "g", Topic: "t", Partition: "0", Records: 7, Seconds: 1.5},
+		{Group: "g\xff", Topic: "t", Partition: "1", Records: 2, Seconds: -1}}
+	WatchGroupLag(r, func() []GroupLag { return lags }).Set(3)
+	got := scrape(t, r)
+	expect(t, got, map[string]string{
+		`moldau_group_lag_records{group="g",partition="0",topic="t"}`:  "7",
+		`moldau_group_lag_seconds{group="g",partition="0",topic="t"}`:  "1.5",
+		`moldau_group_lag_records{group="g?",partition="1",topic="t"}`: "2",
+		`moldau_group_lag_seconds{group="g?",partition="1",topic="t"}`: "",
+		`moldau_group_lag_hidden_partitions`:                           "3",
+	})
+	lags = nil
+	if got := scrape(t, r); got[`moldau_group_lag_records{group="g",partition="0",topic="t"}`] != "" {
+		t.Error("the lag of a group that is gone is still served")
+	}
+}
+
 // TestEveryRowHasAHandle makes every group of handles and finds every metric of the table served.
 func TestEveryRowHasAHandle(t *testing.T) {
 	r := NewRegistry().WithProcess()
@@ -196,6 +216,7 @@ func TestEveryRowHasAHandle(t *testing.T) {
 	NewCoordinator(r, "group", func() CoordinatorCounts { return CoordinatorCounts{} })
 	NewProcess(r, "v", time.Unix(5, 0))
 	NewLogger(io.Discard, LogOptions{Registry: r})
+	WatchGroupLag(r, func() []GroupLag { return []GroupLag{{Group: "g"}} })
 	got := scrape(t, r)
 	for _, row := range Rows() {
 		name := row.Name

@@ -63,10 +63,10 @@ func (b *Broker) coordinatorOf(c *server.Call, kind int8, key string) (leaderEnd
 	case groupCoordinator:
 		partition, ok := b.Groups.PartitionFor(key)
 		if !ok {
-			b.createInternal(c, consumerOffsets)
+			b.createInternal(c, kafka.OffsetsTopic)
 			return leaderEndpoint{}, errNoCoordinatorTopic
 		}
-		p, ok := image.Partition(kafka.TopicPartition{Topic: consumerOffsets, Partition: partition})
+		p, ok := image.Partition(kafka.TopicPartition{Topic: kafka.OffsetsTopic, Partition: partition})
 		if !ok {
 			return leaderEndpoint{}, errNoCoordinatorTopic
 		}

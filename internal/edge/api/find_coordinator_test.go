@@ -88,7 +88,7 @@ func TestFindCoordinatorCreatesTheTopic(t *testing.T) {
 		t.Fatalf("asked %d times", len(g.fakeController.asked))
 	}
 	req := g.fakeController.asked[0].(*kmsg.CreateTopicsRequest)
-	if req.Topics[0].Topic != consumerOffsets || req.Topics[0].NumPartitions != 50 {
+	if req.Topics[0].Topic != kafka.OffsetsTopic || req.Topics[0].NumPartitions != 50 {
 		t.Errorf("%+v", req)
 	}
 	g.topic(50)
@@ -100,7 +100,7 @@ func TestFindCoordinatorCreatesTheTopic(t *testing.T) {
 // TestFindCoordinatorElsewhere: the leader is the coordinator, and one that is away is not.
 func TestFindCoordinatorElsewhere(t *testing.T) {
 	g := newGroups(t)
-	g.createElsewhere(consumerOffsets)
+	g.createElsewhere(kafka.OffsetsTopic)
 	g.Groups.Changed(g.Image(), nil)
 	if got, want := g.find(4, 0, "g"), (found{kafka.None, 2, "host-2", 9092, true}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -111,7 +111,7 @@ func TestFindCoordinatorElsewhere(t *testing.T) {
 	}
 	g.unfence(2)
 	nobody := kafka.NoNode
-	g.apply(&metadata.PartitionChangeRecord{TopicID: topicID(consumerOffsets), Leader: &nobody})
+	g.apply(&metadata.PartitionChangeRecord{TopicID: topicID(kafka.OffsetsTopic), Leader: &nobody})
 	g.Groups.Changed(g.Image(), nil)
 	if got := g.find(4, 0, "g"); got.code != kafka.CoordinatorNotAvailable {
 		t.Errorf("without a leader: %+v", got)

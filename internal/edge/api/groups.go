@@ -12,9 +12,6 @@ import (
 	"moldau/internal/promise"
 )
 
-// consumerOffsets is the topic that holds groups and their offsets.
-const consumerOffsets = "__consumer_offsets"
-
 // maxGroups is how many groups one request may name: each becomes a request of its own to a coordinator, which the
 // request's charge does not cover. More cost the sender the connection.
 const maxGroups = 100_000

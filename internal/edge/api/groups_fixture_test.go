@@ -50,7 +50,7 @@ func newGroups(t testing.TB) *groupFixture {
 	f.poison = true
 	g := &groupFixture{fixture: f, fakeController: x}
 	f.Groups = coordinator.New(coordinator.Options{
-		Topic: consumerOffsets, Self: 1, Partitions: f.Partitions, Host: f, Now: f.clock, After: f.after, Log: f.Log,
+		Topic: kafka.OffsetsTopic, Self: 1, Partitions: f.Partitions, Host: f, Now: f.clock, After: f.after, Log: f.Log,
 		NewMachine: func(int32, *metadata.Image) coordinator.Machine { return scripted{g} },
 		Go: func(step func() bool) {
 			for step() {
@@ -67,7 +67,7 @@ func newGroups(t testing.TB) *groupFixture {
 // topic makes the coordinators' topic, of which this node leads all partitions.
 func (g *groupFixture) topic(partitions int32) {
 	g.t.Helper()
-	g.create(consumerOffsets, partitions)
+	g.create(kafka.OffsetsTopic, partitions)
 	g.Groups.Changed(g.Image(), nil)
 }
 
