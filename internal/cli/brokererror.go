@@ -86,6 +86,12 @@ func cureOf(e *kerr.Error) string {
 		return "moldau topic describe shows which partitions have no leader"
 	case kerr.KafkaStorageError:
 		return "the broker's disk is full or failed; its log says which"
+	case kerr.GroupIDNotFound:
+		return "moldau group list shows what exists"
+	case kerr.NonEmptyGroup:
+		return "stop its members first; moldau group describe shows them"
+	case kerr.GroupSubscribedToTopic:
+		return "members of the group read it; moldau group describe shows them"
 	case kerr.OffsetOutOfRange:
 		return "moldau topic describe shows the first and last offset"
 	}

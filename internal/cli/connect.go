@@ -170,7 +170,15 @@ func (d *dials) last() (string, error) {
 
 // completeTopics offers the topics of the broker to the shell.
 func (f *clientFlags) completeTopics(most int) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, given []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return f.complete(most, func(ctx context.Context, s *session) []string {
+		topics, _ := s.admin.ListTopics(ctx)
+		return topics.Names()
+	})
+}
+
+// complete offers the names that a broker gives quickly; most bounds the arguments, -1 does not.
+func (f *clientFlags) complete(most int, list func(context.Context, *session) []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, given []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if most >= 0 && len(given) >= most {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -182,12 +190,8 @@ func (f *clientFlags) completeTopics(most int) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer s.Close()
-		topics, err := s.admin.ListTopics(ctx)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
 		var names []string
-		for _, name := range topics.Names() {
+		for _, name := range list(ctx, s) {
 			if strings.HasPrefix(name, prefix) && !slices.Contains(given, name) {
 				names = append(names, name)
 			}

@@ -28,6 +28,7 @@ type consumeFlags struct {
 	count      int64
 	follow     bool
 	isolation  *choice
+	group      groupFlags
 }
 
 func newConsume(s streams) *cobra.Command {
@@ -35,14 +36,18 @@ func newConsume(s streams) *cobra.Command {
 		Use:   "consume TOPIC...",
 		Short: "Read records to standard output",
 		Long: `Read records to standard output, from the beginning to what was the end when it began; --follow goes on with what
-comes in. Records of one partition come in order. No offset is committed and no group joined.
+comes in. Records of one partition come in order.
+
+With --group it reads as a member of a group: partitions are shared out among the members, reading begins where the group
+has committed, and what was printed is committed. Without, no group is joined and nothing committed.
 
 --format makes a line of each record from its text and these: %v value, %k key, %t topic, %p partition, %o offset,
 %T timestamp (ms), %D timestamp (RFC 3339), %h headers (k=v,k=v), %% and \n, \t, \\.`,
 		Example: `  moldau consume orders -n 10
   moldau consume orders --follow --offset end
   moldau consume orders --since 15m --format '%D %k: %v\n'
-  moldau consume orders -p 0 --offset 1000 -n 1 -o json`,
+  moldau consume orders -p 0 --offset 1000 -n 1 -o json
+  moldau consume orders --group billing --assignor server --follow`,
 		Args: args(1, -1, "the name of a topic"),
 	}
 	f := &consumeFlags{client: clientFlagsOf(c), output: oneOf("text", "json"),
@@ -59,7 +64,9 @@ comes in. Records of one partition come in order. No offset is committed and no 
 	fl.Int64VarP(&f.count, "count", "n", 0, "end after this many records")
 	fl.BoolVarP(&f.follow, "follow", "f", false, "wait for new records at the end")
 	fl.Var(f.isolation, "isolation", "whether records of open and aborted transactions are read")
+	f.group.add(fl)
 	c.ValidArgsFunction = f.client.completeTopics(-1)
+	_ = c.RegisterFlagCompletionFunc("group", f.client.completeGroups(-1))
 	c.RunE = func(cmd *cobra.Command, topics []string) error {
 		print, err := f.printer()
 		if err != nil {
@@ -69,18 +76,25 @@ comes in. Records of one partition come in order. No offset is committed and no 
 		if err != nil {
 			return err
 		}
+		if err := f.group.check(fl, f.partitions, begin); err != nil {
+			return err
+		}
 		level := kgo.ReadUncommitted()
 		if f.isolation.value == "read-committed" {
 			level = kgo.ReadCommitted()
 		}
-		ses, err := f.client.connect(cmd.Context(), kgo.FetchIsolationLevel(level), kgo.KeepControlRecords(),
-			kgo.FetchMaxWait(500*time.Millisecond))
+		ses, err := f.client.connect(cmd.Context(), append(f.group.options(topics, begin), kgo.FetchIsolationLevel(level),
+			kgo.KeepControlRecords(), kgo.FetchMaxWait(500*time.Millisecond))...)
 		if err != nil {
 			return err
 		}
 		defer ses.Close()
 		r := &consuming{streams: s, session: ses, flags: f, topics: topics, print: print, known: map[string]int{}}
-		if err := r.assign(cmd.Context(), begin); err != nil {
+		prepare := r.assign
+		if f.group.name != "" {
+			prepare = r.share
+		}
+		if err := prepare(cmd.Context(), begin); err != nil {
 			return err
 		}
 		return r.run(cmd.Context())
@@ -128,19 +142,23 @@ func (f *consumeFlags) begin(offsetGiven bool, now time.Time) (position, error) 
 // bounds are the offsets that a partition holds: from start up to but not with end.
 type bounds struct{ start, end int64 }
 
+// ranges gives the bounds of the partitions and, for a point in time, the first offsets of it.
+func (r *consuming) ranges(ctx context.Context, at position) (map[string]map[int32]bounds, kadm.ListedOffsets, error) {
+	all, err := r.boundsOf(ctx)
+	if err != nil || at.since.IsZero() {
+		return all, nil, err
+	}
+	times, err := r.admin.ListOffsetsAfterMilli(ctx, at.since.UnixMilli(), r.topics...)
+	return all, times, r.about("offsets by time", err)
+}
+
 // assign finds where each partition begins and ends, and gives the client what there is to read.
 func (r *consuming) assign(parent context.Context, at position) error {
 	ctx, cancel := r.bound(parent)
 	defer cancel()
-	all, err := r.boundsOf(ctx)
+	all, times, err := r.ranges(ctx, at)
 	if err != nil {
 		return err
-	}
-	var times kadm.ListedOffsets
-	if !at.since.IsZero() {
-		if times, err = r.admin.ListOffsetsAfterMilli(ctx, at.since.UnixMilli(), r.topics...); err != nil {
-			return r.about("offsets by time", err)
-		}
 	}
 	from := map[string]map[int32]kgo.Offset{}
 	r.left = map[string]map[int32]int64{}
@@ -148,17 +166,9 @@ func (r *consuming) assign(parent context.Context, at position) error {
 		from[topic], r.left[topic] = map[int32]kgo.Offset{}, map[int32]int64{}
 		for _, p := range slices.Sorted(maps.Keys(partitions)) {
 			b := partitions[p]
-			begin, err := at.in(b)
+			begin, err := at.from(topic, p, b, times)
 			if err != nil {
-				return fmt.Errorf("topic %s, partition %d: %w", topic, p, err)
-			}
-			if o, ok := times.Lookup(topic, p); ok {
-				if o.Err != nil {
-					return r.about(fmt.Sprintf("topic %s, partition %d", topic, p), o.Err)
-				}
-				if begin = o.Offset; begin < 0 {
-					begin = b.end
-				}
+				return r.explain(err)
 			}
 			if r.flags.follow || begin < b.end {
 				from[topic][p] = kgo.NewOffset().At(begin)
@@ -168,6 +178,20 @@ func (r *consuming) assign(parent context.Context, at position) error {
 	}
 	r.AddConsumePartitions(from)
 	return nil
+}
+
+// from gives the offset of a position in a partition, of which times has the first offset of a point in time.
+func (at position) from(topic string, partition int32, b bounds, times kadm.ListedOffsets) (int64, error) {
+	begin, err := at.in(b)
+	if o, ok := times.Lookup(topic, partition); ok && err == nil {
+		if begin, err = o.Offset, o.Err; begin < 0 {
+			begin = b.end
+		}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("topic %s, partition %d: %w", topic, partition, err)
+	}
+	return begin, nil
 }
 
 // in gives the offset of a position in a partition.

@@ -34,7 +34,11 @@ type consuming struct {
 // run prints until the end, the count or an interrupt, which for --follow is the ordinary end.
 func (r *consuming) run(ctx context.Context) error {
 	out := bufio.NewWriterSize(r.out, 64<<10)
-	err := r.loop(ctx, out)
+	loop := r.loop
+	if r.flags.group.name != "" {
+		loop = r.member
+	}
+	err := loop(ctx, out)
 	if flushErr := out.Flush(); err == nil {
 		err = flushErr
 	}
@@ -59,7 +63,7 @@ func (r *consuming) loop(ctx context.Context, out *bufio.Writer) error {
 		if fetches.NumRecords() > 0 {
 			progress = time.Now()
 		}
-		if err := r.write(out, fetches); err != nil {
+		if _, err := r.write(out, fetches); err != nil {
 			return err
 		}
 		if err := out.Flush(); err != nil {
@@ -89,8 +93,9 @@ func (r *consuming) unread() int {
 	return n
 }
 
-// write prints records and keeps account of what is left. Control records move the account only.
-func (r *consuming) write(out *bufio.Writer, fetches kgo.Fetches) error {
+// write prints records, keeps account of what is left, and gives those that need not be read again. Control records move
+// the account only.
+func (r *consuming) write(out *bufio.Writer, fetches kgo.Fetches) (through []*kgo.Record, err error) {
 	var text []byte
 	for it := fetches.RecordIter(); !it.Done(); {
 		rec := it.Next()
@@ -98,19 +103,19 @@ func (r *consuming) write(out *bufio.Writer, fetches kgo.Fetches) error {
 		past := !r.flags.follow && (!wanted || rec.Offset >= end)
 		if !past && !rec.Attrs.IsControl() && !r.done() {
 			r.read++
-			var err error
 			if text, err = r.print(text[:0], rec); err != nil {
-				return err
+				return nil, err
 			}
 			if _, err := out.Write(text); err != nil {
-				return err
+				return nil, err
 			}
+			through = append(through, rec)
 		}
 		if wanted && rec.Offset+1 >= end && !r.flags.follow {
 			delete(r.left[rec.Topic], rec.Partition)
 		}
 	}
-	return nil
+	return through, nil
 }
 
 // fetchError gives the first error that will not pass by itself, and tells of lost data.
@@ -120,6 +125,7 @@ func (r *consuming) fetchError(fetches kgo.Fetches) error {
 		var loss *kgo.ErrDataLoss
 		switch {
 		case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		case retriedByGroup(err):
 		case errors.As(err, &loss):
 			fmt.Fprintf(r.err, "moldau: topic %s, partition %d: records from offset %d on were lost; going on at %d\n",
 				topic, partition, loss.ConsumedTo, loss.ResetTo)
@@ -128,6 +134,16 @@ func (r *consuming) fetchError(fetches kgo.Fetches) error {
 		}
 	})
 	return first
+}
+
+// retriedByGroup says whether the client goes on by itself after an error of its group.
+func retriedByGroup(err error) bool {
+	var session *kgo.ErrGroupSession
+	if !errors.As(err, &session) {
+		return false
+	}
+	e, ok := asBrokerError(session.Err)
+	return ok && e.code.Retriable
 }
 
 // stuck ends a run that gets no further: the broker is gone, or compaction left nothing before the end.

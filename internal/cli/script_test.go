@@ -31,6 +31,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("MOLDAU_BROKERS", n.Addresses()[0].String())
+			e.Setenv("MOLDAU_ADMIN", n.AdminAddress().String())
 			e.Setenv("DATA", data)
 			e.Setenv("FREE", freePort(t))
 			return nil
@@ -38,6 +39,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"overwrite": overwrite,
 			"answers":   answers,
+			"member":    member,
 		},
 	})
 }
@@ -45,7 +47,7 @@ func TestScripts(t *testing.T) {
 func startNode(t *testing.T, data string) *node.Node {
 	t.Helper()
 	static, err := config.Load([]config.Layer{config.MapLayer("the test", map[string]string{
-		"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": data, "moldau.admin.listener": "",
+		"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": data, "moldau.admin.listener": "127.0.0.1:0",
 	})}, config.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -100,6 +102,17 @@ func answers(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Fatalf("nobody answers at %s", args[0])
 }
 
+// member GROUP waits until the group is stable, which it is with a member only.
+func member(ts *testscript.TestScript, _ bool, args []string) {
+	for range 200 {
+		if ts.Exec("moldau", "group", "describe", args[0]) == nil && strings.Contains(ts.ReadFile("stdout"), "state Stable") {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	ts.Fatalf("group %s has no member", args[0])
+}
+
 // TestReferenceIsFresh keeps docs/reference/cli.md in step with the commands.
 func TestReferenceIsFresh(t *testing.T) {
 	got, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "cli.md"))
@@ -114,7 +127,7 @@ func TestReferenceIsFresh(t *testing.T) {
 // TestEveryCommandIsExplained holds every command to a line of its own and what it needs.
 func TestEveryCommandIsExplained(t *testing.T) {
 	page := Reference()
-	for _, name := range []string{"serve", "topic create", "produce", "consume", "config explain", "cluster info", "log dump",
+	for _, name := range []string{"serve", "topic create", "produce", "consume", "group reset-offsets", "explain group", "config explain", "cluster info", "log dump",
 		"doctor", "bench latency", "completion", "version"} {
 		if !strings.Contains(page, "## moldau "+name+"\n") {
 			t.Errorf("the reference lacks moldau %s", name)
