@@ -97,11 +97,16 @@ func (g *consumerGroup) waitOf(m *consumerMember) string {
 	switch {
 	case m.epoch == epochLeaveStatic:
 		return "static member is away; it keeps its partitions until it is back or its session ends"
+	case m.classic != nil && g.rejoining[m.id]:
+		return "was told to join again, and has not"
 	case m.state == memberUnrevoked:
 		return "must give up " + partitionCount(m.revoking) + " and say so in a heartbeat, within " +
 			m.rebalanceTimeout().String()
 	case m.state == memberUnreleased:
-		return "waits for partitions that " + g.blockers(m) + " must give up first"
+		if who := g.blockers(m); len(who) > 0 {
+			return "waits for partitions that " + strings.Join(who, ", ") + " must give up first"
+		}
+		return "all partitions that it waited for are free: its next heartbeat brings them"
 	case m.epoch < g.assignmentEpoch:
 		return fmt.Sprintf("its next heartbeat brings it from epoch %d to %d", m.epoch, g.assignmentEpoch)
 	case g.assignmentEpoch < g.epoch:
@@ -122,20 +127,17 @@ func partitionCount(h held) string {
 	return fmt.Sprintf("%d partitions", n)
 }
 
-// blockers names who has partitions of the member's target.
-func (g *consumerGroup) blockers(m *consumerMember) string {
+// blockers are the members that have partitions of a member's target, sorted.
+func (g *consumerGroup) blockers(m *consumerMember) []string {
 	var ids []string
 	target := g.targets[m.id]
-	for _, topic := range target.topics() {
-		for _, n := range target[topic] {
-			if holder := g.holder(topic, n); holder != "" && holder != m.id {
+	for topic, numbers := range target {
+		for _, n := range numbers {
+			if holder := g.holder(topic, n); holder != "" && holder != m.id && !slices.Contains(ids, holder) {
 				ids = append(ids, holder)
 			}
 		}
 	}
-	if len(ids) == 0 {
-		return "nobody has any more: its next heartbeat brings them, and until now others"
-	}
 	slices.Sort(ids)
-	return strings.Join(slices.Compact(ids), ", ")
+	return ids
 }

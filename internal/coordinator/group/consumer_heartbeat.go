@@ -90,15 +90,15 @@ func (m *Machine) heartbeatTurn(now time.Time, id string, join bool) (*consumerT
 		if err != nil {
 			return nil, err
 		}
-		return m.newTurn(now, c), nil
+		return m.newConsumerTurn(now, c), nil
 	case g == nil:
-		return m.newTurn(now, newConsumerGroup(id)), nil
+		return m.newConsumerTurn(now, newConsumerGroup(id)), nil
 	}
 	if c, ok := g.kind.(*consumerGroup); ok {
-		return m.newTurn(now, c), nil
+		return m.newConsumerTurn(now, c), nil
 	}
 	if g.kind.members() == 0 {
-		t := m.newTurn(now, newConsumerGroup(id))
+		t := m.newConsumerTurn(now, newConsumerGroup(id))
 		t.write(g.kind.tombstones()...)
 		return t, nil
 	}

@@ -22,30 +22,33 @@ func (m *Machine) consumerLeave(now time.Time, p *coordinator.Pending, r *kmsg.C
 	}
 	a := r.ResponseKind().(*kmsg.ConsumerGroupHeartbeatResponse)
 	a.MemberID, a.MemberEpoch = kmsg.StringPtr(member.id), r.MemberEpoch
-	t := m.newTurn(now, g)
+	t := m.newConsumerTurn(now, g)
 	if r.MemberEpoch == epochLeaveStatic {
 		away := *member
 		away.epoch, away.revoking = epochLeaveStatic, nil
 		away.assigned = heldAt(member.assigned.partitions(), 0) // who comes back has them as if from the beginning
 		t.write(currentRecord(g.id, &away))
 		t.timers = append(t.timers, coordinator.Timer{Key: memberTimer(timerRevocation, g.id, member.id)})
-	} else if err := t.remove([]*consumerMember{member}, "member left"); err != nil {
-		return failed(p, r.Group, err)
+	} else {
+		t.remove([]*consumerMember{member}, "member left")
 	}
 	return t.result(p, coordinator.Answer{Body: a})
 }
 
 // remove takes members out of the group: those that leave, and those that are fenced. What is left may be a classic group.
-func (t *consumerTurn) remove(members []*consumerMember, reason string) error {
+func (t *consumerTurn) remove(members []*consumerMember, reason string) {
 	if len(members) == 0 {
-		return nil
+		return
 	}
 	g := t.g
 	for _, m := range members {
 		t.timers = append(t.timers, cancelTimers(g.id, m.id)...)
+		delete(g.rejoining, m.id)
 	}
 	if t.mayDowngrade(members) {
-		return t.downgrade(members, nil, reason)
+		t.downgrade(members, nil, &Rebalance{Member: members[0].id,
+			Reason: reason + "; none of the consumer protocol is left, so the group is a classic one"})
+		return
 	}
 	for _, m := range members {
 		t.write(memberTombstones(g.id, m.id)...)
@@ -63,7 +66,6 @@ func (t *consumerTurn) remove(members []*consumerMember, reason string) error {
 		// There is nobody to assign anything to. Without the time of the last assignment the next member need not wait.
 		t.write(targetMetadataRecord(g.id, t.epoch, 0))
 	}
-	return nil
 }
 
 // memberTimer names a timer of a member.
@@ -127,18 +129,15 @@ func (m *Machine) consumerTimer(now time.Time, k coordinator.TimerKey) coordinat
 	case timerResync:
 		reason = "did not sync within the rebalance timeout"
 	}
-	t := m.newTurn(now, g)
-	if err := t.remove([]*consumerMember{member}, reason); err != nil {
-		return coordinator.Result{}
-	}
-	r := t.result(nil, coordinator.Answer{})
-	return r
+	t := m.newConsumerTurn(now, g)
+	t.remove([]*consumerMember{member}, reason)
+	return t.result(nil, coordinator.Answer{})
 }
 
 // consumerLoaded sets the timers of a group that has just been read. Nobody may be blamed for silence that was ours.
 func (m *Machine) consumerLoaded(now time.Time, g *group) []coordinator.Timer {
 	c := g.kind.(*consumerGroup)
-	t := m.newTurn(now, c)
+	t := m.newConsumerTurn(now, c)
 	var timers []coordinator.Timer
 	for _, id := range sortedMembers(c) {
 		member := c.roster[id]

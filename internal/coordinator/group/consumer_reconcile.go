@@ -128,10 +128,10 @@ func (s step) unsubscribe() *consumerMember {
 		return s.m
 	case s.owned.touches(next.revoking):
 		next.state = memberUnrevoked
-		next.at(s.m.epoch)
 	default: // it does not have them any more; where it was revoking others before, it would have come to compute
 		next.revoking = s.m.revoking
 	}
+	next.at(s.m.epoch)
 	return &next
 }
 

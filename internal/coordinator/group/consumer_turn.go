@@ -22,16 +22,18 @@ type consumerTurn struct {
 	assignmentEpoch int32
 
 	records []coordinator.Record
-	replies []coordinator.Reply // to others than the sender, once the records are written
 	timers  []coordinator.Timer
 	notes   []Rebalance
 	next    []coordinator.Event
 	rehash  bool // the hash was compared with the present topics
 
 	assigned map[string]partitions // the new target assignment, if one was computed
+
+	history []Rebalance                        // of the group before; its kind may change with its history lost
+	after   func(time.Time) coordinator.Result // what follows once the records are written
 }
 
-func (m *Machine) newTurn(now time.Time, g *consumerGroup) *consumerTurn {
+func (m *Machine) newConsumerTurn(now time.Time, g *consumerGroup) *consumerTurn {
 	return &consumerTurn{m: m, now: now, g: g, conf: m.o.Consumer(m.image, g.id), epoch: g.epoch, hash: g.hash,
 		assignmentEpoch: g.assignmentEpoch}
 }
@@ -44,15 +46,21 @@ func (t *consumerTurn) result(p *coordinator.Pending, a coordinator.Answer) coor
 	if p != nil {
 		r.Replies = []coordinator.Reply{{To: p, Answer: a}}
 	}
-	if len(t.notes) == 0 && len(t.replies) == 0 && !t.rehash {
+	if len(t.notes) == 0 && t.after == nil && !t.rehash {
 		return r
 	}
-	r.Then = func(_ time.Time, err error) coordinator.Result {
+	if g := t.m.groups[t.g.id]; g != nil {
+		t.history = g.history
+	}
+	r.Then = func(now time.Time, err error) coordinator.Result {
 		if err != nil {
 			return coordinator.Result{}
 		}
 		t.written()
-		return coordinator.Result{Scope: t.g.id, Replies: t.replies}
+		if t.after == nil {
+			return coordinator.Result{}
+		}
+		return t.after(now)
 	}
 	return r
 }
@@ -62,6 +70,9 @@ func (t *consumerTurn) written() {
 	g := t.m.groups[t.g.id]
 	if g == nil {
 		return
+	}
+	if g.history == nil { // it was deleted and made anew as one of another kind
+		g.history = t.history
 	}
 	for _, n := range t.notes {
 		g.note(n)

@@ -88,7 +88,7 @@ func (m *Machine) consumerRegexDue(now time.Time, e regexDue) coordinator.Result
 	if err != nil || len(g.pattern) == 0 {
 		return coordinator.Result{}
 	}
-	t := m.newTurn(now, g)
+	t := m.newConsumerTurn(now, g)
 	patterns := slices.Sorted(maps.Keys(g.pattern))
 	after := make(map[string]*resolvedRegex, len(patterns))
 	changed := false
