@@ -369,14 +369,14 @@ func cleanMeets(t *testing.T, at int, change func(*cleanRun, tb)) (done bool) {
 	c, err := x.begin()
 	must(t, err)
 	for range at {
-		if _, done, err = c.Step(900); err != nil {
+		if _, done, err = c.Step(1500); err != nil {
 			fail("%v", err)
 		}
 	}
 	if !done {
 		change(x, t)
 		for !done && err == nil {
-			_, done, err = c.Step(900)
+			_, done, err = c.Step(1500)
 		}
 		if err != nil {
 			if err != ErrCleanAborted {
@@ -425,5 +425,74 @@ func (x *cleanRun) judgeOldView(t tb, old *View, before []plain) {
 		if !slices.Contains(before, r) && r.offset < x.highWatermark && !x.unclean && len(x.history) > 0 {
 			t.Fatalf("old view: %+v was not there before", r)
 		}
+	}
+}
+
+// TestCleanLeavesRepliesWhole: bytes that were found before a compaction go with the aborted transactions of that time,
+// although the index on the disk is another one by now.
+func TestCleanLeavesRepliesWhole(t *testing.T) {
+	x := startCleanRun(t, cleanConfig(), 31)
+	must(t, x.fill(120))
+	must(t, x.endAll())
+	must(t, x.roll())
+	v, want := x.log.View(), x.committedHistory(x.log.View().End)
+	var replies []Extents
+	for from := v.Start; from < v.End; {
+		e, err := v.Read(from, v.End, 500, true)
+		must(t, err)
+		replies = append(replies, e)
+		data, err := e.ReadAll()
+		must(t, err)
+		_, next, err := clientSide(data, from, nil)
+		must(t, err)
+		from = next
+	}
+	for range 2 {
+		_, err := x.clean()
+		must(t, err)
+		must(t, x.put(buildBatch(t, record.Options{}, 1, 1, 5), FromClient))
+		must(t, x.roll())
+	}
+	var got []plain
+	aborts := 0
+	for _, e := range replies {
+		upper, err := e.View().UpperBound(&e)
+		must(t, err)
+		aborted, err := e.View().Aborted(e.From, upper)
+		must(t, err)
+		aborts += len(aborted)
+		data, err := e.ReadAll()
+		must(t, err)
+		records, _, err := clientSide(data, e.From, aborted)
+		must(t, err)
+		got = append(got, records...)
+		e.Release()
+	}
+	if !slices.Equal(got, want) || aborts == 0 {
+		t.Fatalf("%d records, want %d; %d aborted transactions", len(got), len(want), aborts)
+	}
+}
+
+// TestCutLowersCleanedOffset: what is written after a cut was not compacted, whatever the checkpoint said before.
+func TestCutLowersCleanedOffset(t *testing.T) {
+	x := startCleanRun(t, cleanConfig(), 31)
+	must(t, x.fill(60))
+	must(t, x.endAll())
+	must(t, x.roll())
+	got, err := x.clean()
+	must(t, err)
+	x.cut(t, got.End/2)
+	end := x.log.View().End
+	if d, _ := x.log.Dirt(end, x.now); d.From > end {
+		t.Fatalf("clean up to %d, the log ends at %d", d.From, end)
+	}
+	must(t, x.fill(60))
+	if d, _ := x.log.Dirt(end, x.now); d.From > end {
+		t.Fatalf("clean up to %d after a cut to %d", d.From, end)
+	}
+	saved, err := ReadCheckpoint(x.dir.fs, testRoot+"/"+CleanerOffsetCheckpoint)
+	must(t, err)
+	if saved[x.log.tp] > end {
+		t.Fatalf("the checkpoint says %d after a cut to %d", saved[x.log.tp], end)
 	}
 }
