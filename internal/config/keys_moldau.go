@@ -50,6 +50,9 @@ var moldauKeys = []Key{
 		"What stands for moldau.request.min.bytes.per.second while other connections wait for memory."),
 	key("moldau.response.progress.timeout.ms", Int, "30000", atLeast(1000), ReadOnly, Low,
 		"How long a response may stand still because the client does not read before the connection is closed (ms)."),
+	key("moldau.transaction.wait.ms", Int, "5000", atLeast(1), ReadOnly, Low,
+		"How long a request waits for the end of a transaction that is being completed (ms), before it is sent away to "+
+			"come again."),
 	key("moldau.request.wait.max", Int, "100000", atLeast(100), ReadOnly, Low,
 		"Requests that may wait for data or acknowledgements at once. Above it a fetch is answered at once with "+
 			"what is there."),

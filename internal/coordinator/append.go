@@ -84,7 +84,8 @@ func (s *shard) append(now time.Time, records []Record, res *Result, config *log
 func (s *shard) appendBatch(now time.Time, batch record.Batch, transactionVersion int16, w *write, out *outbox) (
 	kafka.Offset, error) {
 	e, err := s.part.Append(now, replica.AppendRequest{Batch: batch, Acks: replica.AcksAll, LeaderEpoch: kafka.NoEpoch,
-		Producer: log.ProducerCheck{Origin: log.FromCoordinator, TransactionVersion: transactionVersion}}, &w.AppendWaiter)
+		Producer: log.ProducerCheck{Origin: log.FromCoordinator, TransactionVersion: transactionVersion},
+		Verify:   s.verify, Guard: s.guard}, &w.AppendWaiter)
 	out.add(e)
 	if err != nil {
 		s.r.putWrite(w)

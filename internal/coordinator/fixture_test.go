@@ -48,7 +48,9 @@ func newToy() *toy { return &toy{values: map[string]string{}, pending: map[Stamp
 func toyRequest(format string, args ...any) *Pending {
 	r := kmsg.NewPtrHeartbeatRequest()
 	r.Group = fmt.Sprintf(format, args...)
-	return NewPending(Call{}, r)
+	p := NewPending(Call{}, r)
+	p.Verify = replica.Trusted
+	return p
 }
 
 func toyAnswer(text string) Answer {
@@ -441,6 +443,9 @@ func (w *world) flush() {
 		w.sync(p)
 	}
 }
+
+// Verify implements replica.Host.
+func (w *world) Verify(*replica.Partition, replica.TxnCheck) {}
 
 // ProposeISR implements replica.Host.
 func (w *world) ProposeISR(*replica.Partition, replica.ISRProposal) {}

@@ -254,9 +254,10 @@ func (l *load) finish() (done bool) {
 	}
 	s.phase, s.tries = active, 0
 	s.part, s.machine, s.rnd = l.part, l.machine, s.r.o.Rand()
+	_, s.epoch = l.part.Leadership()
 	s.image = s.r.image()
 	end := s.awaitLoaded(l.next, now)
-	s.handle(now, Loaded{Image: s.image}, &out)
+	s.handle(now, Loaded{Image: s.image, LeaderEpoch: s.epoch}, &out)
 	s.arm(now)
 	s.mu.Unlock()
 	out.run(s.r.o.Host)
@@ -323,6 +324,9 @@ func (e *loadEnd) settle(err error) {
 	}
 	s.loadEnd = nil
 	s.writes.done(e.w, err, &out)
+	if err == nil {
+		out.hand(s, e.w.outgoing)
+	}
 	s.mu.Unlock()
 	e.part.Unwatch(&e.watcher)
 	out.run(s.r.o.Host)

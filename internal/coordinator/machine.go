@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/cluster/metadata"
+	"moldau/internal/cluster/replica"
 	"moldau/internal/kafka"
 	"moldau/internal/promise"
 )
@@ -82,6 +83,10 @@ type Pending struct {
 	// Body owns its memory and is about one group or transactional id (the handler takes batches apart); nobody
 	// changes it.
 	Body kmsg.Request
+	// Verify and Guard say what is known of the transaction that the request's records belong to, if they do
+	// (Result.Stamp): what its coordinator has confirmed, see replica.AppendRequest.
+	Verify replica.Verification
+	Guard  uint64
 
 	answer promise.Promise[Answer]
 	stay   stay

@@ -32,6 +32,9 @@ type Options struct {
 	// Go runs step again and again, on a goroutine of its choice, until it answers false. The owner of the goroutine may
 	// stop between two steps; what it does not run any more stays in the state of loading.
 	Go func(step func() (again bool))
+	// Work takes what a machine asks of others; it must not block. done gives the event that comes of it back, now or
+	// later, once or often; alive says whether that would still be heard. Machines without Outgoing need no Work.
+	Work func(w Work, at ShardID, alive func() bool, done func(Event))
 	// Rand gives a random source of its own to every shard.
 	Rand func() *rand.Rand
 	// CommitTimeout is how long a request waits for its records to be committed before it is answered with an error.
@@ -44,6 +47,12 @@ type Options struct {
 	KeepBytes func() int
 	Log       *slog.Logger
 	Metrics   telemetry.Coordinator
+}
+
+// ShardID names a shard in its time.
+type ShardID struct {
+	Partition   int32
+	LeaderEpoch kafka.LeaderEpoch // in which it was loaded
 }
 
 // Runtime holds the shards that this node leads. It is safe for concurrent use.

@@ -35,8 +35,11 @@ type shard struct {
 	part    *replica.Partition
 	machine Machine
 	image   *metadata.Image
+	epoch   kafka.LeaderEpoch // in which the shard was loaded
 	rnd     *rand.Rand
 	parked  map[*Pending]struct{}
+	verify  replica.Verification // of the request that is being handled
+	guard   uint64
 	queue   []Event // events to handle, last first; empty between events
 	builder record.Builder
 	buffer  []byte // for the next batch
@@ -94,6 +97,27 @@ func (s *shard) imageChanged(image *metadata.Image, diff *metadata.Diff) {
 	out.run(s.r.o.Host)
 }
 
+// event gives the machine an event of its own, which some work has brought. What comes after the shard has gone is of
+// nobody's interest. Without s.mu.
+func (s *shard) event(e Event) {
+	now := s.r.o.Now()
+	var out outbox
+	s.mu.Lock()
+	if s.phase == active {
+		s.handle(now, e, &out)
+		s.arm(now)
+	}
+	s.mu.Unlock()
+	out.run(s.r.o.Host)
+}
+
+// alive says whether an event would be heard. Without s.mu.
+func (s *shard) alive() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.phase == active
+}
+
 // inspect shows the machine. Without s.mu.
 func (s *shard) inspect(f func(Machine)) error {
 	s.mu.Lock()
@@ -119,8 +143,13 @@ func (s *shard) handle(now time.Time, e Event, out *outbox) {
 		e := s.queue[n-1]
 		s.queue[n-1] = nil
 		s.queue = s.queue[:n-1]
+		p, ok := e.(*Pending)
+		if ok {
+			s.verify, s.guard = p.Verify, p.Guard
+		}
 		s.carryOut(now, s.machine.Handle(now, e, s.rnd), out)
-		if p, ok := e.(*Pending); ok && p.stay.at == arrived {
+		s.verify, s.guard = replica.Unverified, 0
+		if ok && p.stay.at == arrived {
 			s.park(p)
 		}
 		s.r.o.Metrics.Events.Inc()
@@ -136,16 +165,34 @@ func (s *shard) carryOut(now time.Time, res Result, out *outbox) {
 			w, err = s.write(now, &res, out)
 		}
 		s.reply(now, &res, w, err, out)
-		for _, t := range res.Timers {
-			s.timers.set(t)
-		}
-		for i := len(res.Next) - 1; i >= 0; i-- {
-			s.queue = append(s.queue, res.Next[i])
+		if err == nil {
+			s.follow(&res, w, out)
 		}
 		if res.Then == nil {
 			return
 		}
 		res = res.Then(now, err)
+	}
+}
+
+// follow does what a result entails beside its records and replies. w is what was written, nil when nothing was to be.
+func (s *shard) follow(res *Result, w *write, out *outbox) {
+	for _, t := range res.Timers {
+		s.timers.set(t)
+	}
+	for i := len(res.Next) - 1; i >= 0; i-- {
+		s.queue = append(s.queue, res.Next[i])
+	}
+	if len(res.Outgoing) == 0 {
+		return
+	}
+	if w == nil {
+		w = s.writes.lastOf(res)
+	}
+	if w == nil {
+		out.hand(s, res.Outgoing)
+	} else {
+		w.outgoing = append(w.outgoing, res.Outgoing...)
 	}
 }
 
@@ -217,6 +264,8 @@ type outbox struct {
 	more       []replica.Effects
 	used       bool
 	head, tail *Pending
+	shard      *shard // whose work is handed out
+	work       []Work
 }
 
 // add takes the effects of an append.
@@ -226,6 +275,12 @@ func (o *outbox) add(e replica.Effects) {
 		return
 	}
 	o.more = append(o.more, e)
+}
+
+// hand takes work of a shard that may be handed out now.
+func (o *outbox) hand(s *shard, work []Work) {
+	o.shard = s
+	o.work = append(o.work, work...)
 }
 
 // send takes a request whose answer is decided. The caller holds the shard's lock.
@@ -252,5 +307,9 @@ func (o *outbox) run(h replica.Host) {
 		p.stay.next = nil
 		p.answer.Set(p.stay.answer)
 		p = next
+	}
+	for _, w := range o.work {
+		s := o.shard
+		s.r.o.Work(w, ShardID{Partition: s.tp.Partition, LeaderEpoch: s.epoch}, s.alive, s.event)
 	}
 }

@@ -37,6 +37,7 @@ type write struct {
 	at          time.Time
 	first, last *Pending // who waits for it
 	marker      *promise.Promise[error]
+	outgoing    []Work // handed out when the batch is committed
 }
 
 // writes are the writes of a shard that are not committed, and who waits for them.
@@ -162,6 +163,9 @@ func (w *write) committed() {
 	s.mu.Lock()
 	s.writes.done(w, refusalOf(err), &out)
 	lost := isLost(err) && s.phase == active
+	if !isLost(err) && s.phase == active {
+		out.hand(s, w.outgoing) // what follows from a batch that stays, even if its clients were told of too few replicas
+	}
 	s.mu.Unlock()
 	marker := w.marker
 	s.r.o.Metrics.CommitSeconds.Observe(now.Sub(w.at))

@@ -18,11 +18,13 @@ import (
 	"moldau/internal/telemetry"
 )
 
-// coordinators are the coordinators of a node and what they share.
+// coordinators are the coordinators of groups and of transactions and what they share.
 type coordinators struct {
 	n       *Node
 	loaders loaders
 	groups  *coordinator.Runtime
+	txns    *coordinator.Runtime
+	markers *markers
 	// What follows from the settings in the newest image; read on every event.
 	groupSettings atomic.Pointer[group.Settings]
 	keepBytes     atomic.Int64
@@ -33,35 +35,46 @@ func newCoordinators(n *Node) *coordinators {
 	c.configure(n.publisher.Image())
 	ms := func(key string) time.Duration { return time.Duration(n.config.Int64(key)) * time.Millisecond }
 	timeout := ms("offsets.commit.timeout.ms")
+	c.markers = newMarkers(n)
 	machine := group.Options{
 		Settings: func() group.Settings { return *c.groupSettings.Load() },
 		Consumer: func(image *metadata.Image, id string) group.ConsumerSettings {
 			return consumerSettings(resolver(n.config, n.self, image), id)
 		},
 	}
-	c.groups = coordinator.New(coordinator.Options{
-		Topic: kafka.OffsetsTopic, Self: n.self.ID, Partitions: n.manager, Host: n, Now: n.o.Now, After: n.after,
-		NewMachine: func(_ int32, image *metadata.Image) coordinator.Machine { return group.New(machine, image) },
-		Go:         c.loaders.add,
+	groups := c.options("group", func() telemetry.CoordinatorCounts { return c.groups.Counts() })
+	groups.Topic = kafka.OffsetsTopic
+	groups.NewMachine = func(_ int32, image *metadata.Image) coordinator.Machine { return group.New(machine, image) }
+	groups.CommitTimeout = func() time.Duration { return timeout }
+	groups.Codec = record.Codec(n.config.Int64("offsets.topic.compression.codec"))
+	groups.LoadBytes = n.config.Int("offsets.load.buffer.size")
+	c.groups = coordinator.New(groups)
+	txns := c.options("transaction", func() telemetry.CoordinatorCounts { return c.txns.Counts() })
+	c.transactional(&txns)
+	c.txns = coordinator.New(txns)
+	return c
+}
+
+// options are what the coordinators have in common.
+func (c *coordinators) options(kind string, counts func() telemetry.CoordinatorCounts) coordinator.Options {
+	n := c.n
+	return coordinator.Options{
+		Self: n.self.ID, Partitions: n.manager, Host: n, Now: n.o.Now, After: n.after, Go: c.loaders.add,
 		Rand: func() *rand.Rand {
 			s1, s2 := n.o.Seed()
 			return rand.New(rand.NewPCG(s1, s2))
 		},
-		CommitTimeout: func() time.Duration { return timeout },
-		Codec:         record.Codec(n.config.Int64("offsets.topic.compression.codec")),
-		LoadBytes:     n.config.Int("offsets.load.buffer.size"),
-		KeepBytes:     func() int { return int(c.keepBytes.Load()) },
-		Log:           n.log,
-		Metrics: telemetry.NewCoordinator(n.o.Metrics, "group",
-			func() telemetry.CoordinatorCounts { return c.groups.Counts() }),
-	})
-	return c
+		KeepBytes: func() int { return int(c.keepBytes.Load()) },
+		Log:       n.log,
+		Metrics:   telemetry.NewCoordinator(n.o.Metrics, kind, counts),
+	}
 }
 
 // changed brings an image that the partitions have followed.
 func (c *coordinators) changed(image *metadata.Image, diff *metadata.Diff) {
 	c.configure(image)
 	c.groups.Changed(image, diff)
+	c.txns.Changed(image, diff)
 }
 
 func (c *coordinators) configure(image *metadata.Image) {
@@ -74,6 +87,8 @@ func (c *coordinators) configure(image *metadata.Image) {
 // close answers who waits for other clients and ends all appends. Who waits for the disk is answered by it.
 func (c *coordinators) close() {
 	c.groups.Close()
+	c.txns.Close()
+	c.markers.close()
 	c.loaders.close()
 }
 

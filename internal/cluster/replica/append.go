@@ -30,11 +30,19 @@ type AppendRequest struct {
 	LeaderEpoch kafka.LeaderEpoch
 	// Producer says who sent it. RefuseNew is filled in here.
 	Producer log.ProducerCheck
+	// Verify says what is asked of whom when the batch would begin its producer's transaction here; TransactionalID names
+	// the coordinator. Guard is the one of a check that has been answered already (StartVerification); 0: there is none.
+	Verify          Verification
+	TransactionalID string
+	Guard           uint64
 }
 
 // Append appends a batch as leader. On success w is completed through Effects when the acknowledgement that Acks asks for
 // is due: at once for AcksNone, after this node's disk for AcksLeader, at the high watermark for AcksAll. An error means
 // that nothing was appended and w was not taken.
+//
+// A client's batch that would begin a transaction here is held until the coordinator has spoken, which Effects.Held tells;
+// then w.Resumed is called as well.
 //
 // Errors: NotLeaderOrFollower; FencedLeaderEpoch, UnknownLeaderEpoch; NotEnoughReplicas when AcksAll meets an in-sync set
 // below min.insync.replicas; KafkaStorageError; InvalidTxnState for a client's transactional batch of a transaction that
@@ -42,18 +50,35 @@ type AppendRequest struct {
 func (p *Partition) Append(now time.Time, r AppendRequest, w *AppendWaiter) (Effects, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.admit(r); err != nil {
-		return Effects{}, err
+	var e Effects
+	if err := p.admit(&r); err != nil {
+		return e, err
 	}
+	if p.opens(&r) {
+		hold, err := p.guarded(&r, w)
+		if err != nil {
+			return e, err
+		}
+		if hold {
+			p.hold(now, r, w, &e)
+			return e, nil
+		}
+	}
+	err := p.append(now, r, w, &e)
+	return e, err
+}
+
+// append appends a batch that may be. The caller holds p.mu.
+func (p *Partition) append(now time.Time, r AppendRequest, w *AppendWaiter, e *Effects) error {
 	if p.limits.RefuseNewProducers != nil && r.Batch.HasProducer() {
 		r.Producer.RefuseNew = p.limits.RefuseNewProducers()
 	}
 	wasDurable := p.log.View().Durable == p.log.View().End
 	done, err := p.log.Append(r.Batch, log.Stamp{Assign: true, LeaderEpoch: p.leaderEpoch, Producer: r.Producer}, now)
-	e := Effects{p: p}
+	e.p = p
 	if err != nil {
-		p.judge(err, &e)
-		return e, err
+		p.judge(err, e)
+		return err
 	}
 	w.Result = AppendResult{First: done.First, LogAppendTimeMs: done.LogAppendTimeMs, LogStart: done.LogStart,
 		Duplicate: done.Duplicate}
@@ -62,16 +87,17 @@ func (p *Partition) Append(now time.Time, r AppendRequest, w *AppendWaiter) (Eff
 	if wasDurable {
 		p.flushFrom = now
 	}
-	e.flush = p.wantsFlush(now) || done.Rolled
-	p.settle(now, &e)
+	e.flush = e.flush || p.wantsFlush(now) || done.Rolled
+	p.settleVerification(r.Batch)
+	p.settle(now, e)
 	if r.Acks == AcksNone {
 		e.done(w, nil)
 	}
-	return e, nil
+	return nil
 }
 
 // admit says why a batch is not taken.
-func (p *Partition) admit(r AppendRequest) error {
+func (p *Partition) admit(r *AppendRequest) error {
 	if err := p.mustLead(); err != nil {
 		return err
 	}
@@ -81,11 +107,6 @@ func (p *Partition) admit(r AppendRequest) error {
 	if r.Acks == AcksAll && len(p.isr) < p.minISR() {
 		return kafka.Errorf(kafka.NotEnoughReplicas, "the in-sync set of %s has %d members, min.insync.replicas is %d",
 			p.tp, len(p.isr), p.minISR())
-	}
-	if r.Producer.Origin == log.FromClient && r.Batch.IsTransactional() && !r.Batch.IsControl() &&
-		!p.log.HasOpenTxn(r.Batch.ProducerID(), r.Batch.ProducerEpoch()) {
-		// No coordinator has said that this partition belongs to an open transaction (KIP-890).
-		return kafka.Errorf(kafka.InvalidTxnState, "producer %d has no transaction open on %s", r.Batch.ProducerID(), p.tp)
 	}
 	return nil
 }
@@ -141,15 +162,21 @@ func (p *Partition) breakDown(err error, e *Effects) {
 	p.role = Offline
 	e.fail(&p.byDisk, kafka.KafkaStorageError)
 	e.fail(&p.byReplicas, kafka.KafkaStorageError)
+	p.refuseHeld(e, kafka.KafkaStorageError)
 	e.moved |= p.publish() | movedRole
 	e.broken = err
 }
 
-// Expire takes w out of the queues after its deadline and completes it with RequestTimedOut; what was appended stays.
+// Expire takes w out of the queues after its deadline and completes it with RequestTimedOut; what was appended stays,
+// what was held is not.
 func (p *Partition) Expire(w *AppendWaiter) Effects {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := Effects{p: p}
+	if p.release(w) {
+		e.resume(w, kafka.RequestTimedOut)
+		return e
+	}
 	if !w.waits {
 		return e
 	}

@@ -16,6 +16,8 @@ type Host interface {
 	DirFailed(d *log.Dir, err error)
 	// DirFull reports that a write found no space.
 	DirFull(d *log.Dir)
+	// Verify asks a transaction coordinator; Partition.Verified must follow, in bounded time.
+	Verify(p *Partition, c TxnCheck)
 	// LogBroken reports that a partition's log is damaged and the replica offline; its directory is not.
 	LogBroken(p *Partition, err error)
 }
@@ -28,6 +30,9 @@ type Effects struct {
 	flush   bool
 	head    *AppendWaiter // completed, linked
 	tail    *AppendWaiter
+	resumed []*AppendWaiter // were held and are not any more
+	held    bool
+	verify  *TxnCheck
 	isr     *ISRProposal
 	failure error // of the log directory
 	broken  error // of the partition's log alone
@@ -42,6 +47,9 @@ func (e *Effects) Run(h Host) {
 	if e.flush {
 		h.RequestFlush(e.p)
 	}
+	for _, w := range e.resumed {
+		w.Resumed(w, w.refusal)
+	}
 	for w := e.head; w != nil; {
 		next := w.next
 		w.next = nil
@@ -50,6 +58,9 @@ func (e *Effects) Run(h Host) {
 	}
 	if e.moved != 0 {
 		e.p.watchers.wake(e.p, e.moved)
+	}
+	if e.verify != nil {
+		h.Verify(e.p, *e.verify)
 	}
 	if e.isr != nil {
 		h.ProposeISR(e.p, *e.isr)
@@ -67,6 +78,15 @@ func (e *Effects) Run(h Host) {
 
 // Flush says whether the partition asks to be synced.
 func (e *Effects) Flush() bool { return e.flush }
+
+// Held says whether the append is held until a transaction coordinator has spoken.
+func (e *Effects) Held() bool { return e.held }
+
+// resume ends the wait of a held append: with err it was refused, without it was appended.
+func (e *Effects) resume(w *AppendWaiter, err error) {
+	w.holder, w.refusal = nil, err
+	e.resumed = append(e.resumed, w)
+}
 
 // done completes w with err, keeping the place it was appended at.
 func (e *Effects) done(w *AppendWaiter, err error) {

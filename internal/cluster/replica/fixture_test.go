@@ -24,10 +24,12 @@ type desk struct {
 	failed    []error
 	broken    []error
 	full      int
+	checks    []TxnCheck
 }
 
 func (d *desk) RequestFlush(p *Partition)              { d.flushes = append(d.flushes, p) }
 func (d *desk) ProposeISR(_ *Partition, p ISRProposal) { d.proposals = append(d.proposals, p) }
+func (d *desk) Verify(_ *Partition, c TxnCheck)        { d.checks = append(d.checks, c) }
 func (d *desk) DirFailed(_ *log.Dir, err error)        { d.failed = append(d.failed, err) }
 func (d *desk) LogBroken(_ *Partition, err error)      { d.broken = append(d.broken, err) }
 func (d *desk) DirFull(*log.Dir)                       { d.full++ }

@@ -55,6 +55,8 @@ type Partition struct {
 	byReplicas     waitQueue                  // acks=all: wait for the high watermark
 	flushFrom      time.Time                  // when the oldest unflushed record was appended, for flush.ms
 	producers      int                        // this partition's share of Limits.Producers
+	unverified     map[kafka.ProducerID][]*verification
+	guards         uint64 // verifications so far, and times one became worthless
 }
 
 // state is what readers see: immutable, replaced as a whole.
@@ -300,6 +302,7 @@ func (p *Partition) stopLeading(e *Effects, next Role) {
 	if p.role == Leader {
 		e.fail(&p.byDisk, kafka.NotLeaderOrFollower)
 		e.fail(&p.byReplicas, kafka.NotLeaderOrFollower)
+		p.refuseHeld(e, kafka.NotLeaderOrFollower)
 	}
 	p.role, p.remotes = next, nil
 }
@@ -354,6 +357,7 @@ func (p *Partition) end(role Role, cause kafka.Code) Effects {
 	e := Effects{p: p}
 	e.fail(&p.byDisk, cause)
 	e.fail(&p.byReplicas, cause)
+	p.refuseHeld(&e, cause)
 	p.role = role
 	e.moved |= p.publish() | movedRole
 	return e

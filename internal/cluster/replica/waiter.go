@@ -9,10 +9,16 @@ type AppendWaiter struct {
 	// Done is told that Result is complete.
 	Done   func(*AppendWaiter)
 	Result AppendResult
+	// Resumed, when set, lets the append be held for a transaction coordinator. It is told, once and under no lock, that
+	// this is over: with an error nothing was appended and Done is not called; without one Done is called too, before or
+	// after. The batch's bytes are not needed any more.
+	Resumed func(w *AppendWaiter, err error)
 
 	required kafka.Offset
 	next     *AppendWaiter
 	waits    bool
+	holder   *verification // while it is held
+	refusal  error         // for Resumed
 }
 
 // AppendResult is the outcome of an append.

@@ -110,6 +110,24 @@ const (
 
 // Handle decides on one event.
 func (m *Machine) Handle(now time.Time, e coordinator.Event, rnd *rand.Rand) coordinator.Result {
+	return timersFirst(m.handle(now, e, rnd))
+}
+
+// timersFirst sets a result's timers before its records are tried. They follow soft state, sessions and phases, which has
+// changed by then and does not change back when the records cannot be appended.
+func timersFirst(r coordinator.Result) coordinator.Result {
+	if then := r.Then; then != nil {
+		r.Then = func(now time.Time, err error) coordinator.Result { return timersFirst(then(now, err)) }
+	}
+	if len(r.Records) == 0 || len(r.Timers) == 0 {
+		return r
+	}
+	timers := r.Timers
+	r.Timers = nil
+	return coordinator.Result{Scope: r.Scope, Timers: timers, Then: func(time.Time, error) coordinator.Result { return r }}
+}
+
+func (m *Machine) handle(now time.Time, e coordinator.Event, rnd *rand.Rand) coordinator.Result {
 	switch e := e.(type) {
 	case *coordinator.Pending:
 		return m.request(now, e, rnd)

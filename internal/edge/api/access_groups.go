@@ -60,6 +60,10 @@ func groupsOf(r kmsg.Request) iter.Seq[string] {
 		return only(r.Group)
 	case *kmsg.OffsetDeleteRequest:
 		return only(r.Group)
+	case *kmsg.AddOffsetsToTxnRequest:
+		return only(r.Group)
+	case *kmsg.TxnOffsetCommitRequest:
+		return only(r.Group)
 	case *kmsg.OffsetFetchRequest:
 		if r.Version < 8 {
 			return only(r.Group)

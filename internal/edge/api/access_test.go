@@ -96,6 +96,17 @@ func accessExamples() map[kmsg.Request][]string {
 		names(6, kmsg.DescribeGroups, false, "g", "h"):   {"DESCRIBE:GROUP:g", "DESCRIBE:GROUP:h"},
 		names(1, kmsg.ConsumerGroupDescribe, false, "g"): {"DESCRIBE:GROUP:g"},
 		names(2, kmsg.DeleteGroups, false, "g"):          {"DELETE:GROUP:g"},
+
+		&kmsg.EndTxnRequest{TransactionalID: "t"}: {"WRITE:TRANSACTIONAL_ID:t"},
+		&kmsg.AddPartitionsToTxnRequest{TransactionalID: "t", Topics: []kmsg.AddPartitionsToTxnRequestTopic{{Topic: "a"}}}: {
+			"WRITE:TOPIC:a", "WRITE:TRANSACTIONAL_ID:t"},
+		&kmsg.AddPartitionsToTxnRequest{Version: 4}:                             {"CLUSTER_ACTION" + cluster},
+		&kmsg.AddOffsetsToTxnRequest{TransactionalID: "t", Group: "g"}:          {"READ:GROUP:g", "WRITE:TRANSACTIONAL_ID:t"},
+		&kmsg.WriteTxnMarkersRequest{Version: 1}:                                {"CLUSTER_ACTION" + cluster},
+		&kmsg.DescribeTransactionsRequest{TransactionalIDs: []string{"t", "u"}}: {"DESCRIBE:TRANSACTIONAL_ID:t", "DESCRIBE:TRANSACTIONAL_ID:u"},
+		&kmsg.ListTransactionsRequest{}:                                         nil,
+		&kmsg.TxnOffsetCommitRequest{TransactionalID: "t", Group: "g", Topics: []kmsg.TxnOffsetCommitRequestTopic{{Topic: "a"}}}: {
+			"READ:GROUP:g", "WRITE:TRANSACTIONAL_ID:t", "READ:TOPIC:a"},
 	}
 }
 

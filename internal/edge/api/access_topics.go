@@ -32,6 +32,10 @@ func topicsOf(r kmsg.Request) iter.Seq[string] {
 		return each(r.Topics, func(t *kmsg.CreatePartitionsRequestTopic) string { return t.Topic })
 	case *kmsg.OffsetCommitRequest:
 		return each(r.Topics, func(t *kmsg.OffsetCommitRequestTopic) string { return byNameOrID(&t.Topic, t.TopicID) })
+	case *kmsg.TxnOffsetCommitRequest:
+		return each(r.Topics, func(t *kmsg.TxnOffsetCommitRequestTopic) string { return byNameOrID(&t.Topic, t.TopicID) })
+	case *kmsg.AddPartitionsToTxnRequest:
+		return each(r.Topics, func(t *kmsg.AddPartitionsToTxnRequestTopic) string { return t.Topic })
 	case *kmsg.OffsetDeleteRequest:
 		return each(r.Topics, func(t *kmsg.OffsetDeleteRequestTopic) string { return t.Topic })
 	case *kmsg.OffsetFetchRequest:

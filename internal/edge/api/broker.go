@@ -2,6 +2,7 @@ package api
 
 import (
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -47,16 +48,22 @@ type Broker struct {
 	// Advertised gives the address that clients of a connection should use for a broker: for this node what is
 	// advertised, or the local address of the connection; for others what they registered under the listener's name.
 	Advertised func(c *server.ConnInfo, b *metadata.Broker) (host string, port int32, ok bool)
-	// Groups coordinates groups.
-	Groups *coordinator.Runtime
+	// Groups coordinates groups, Transactions transactions.
+	Groups       *coordinator.Runtime
+	Transactions *coordinator.Runtime
+	// Verify asks the coordinator of a producer's transaction for its word on a partition (KIP-890), in bounded time.
+	Verify func(c replica.TxnCheck) *promise.Promise[error]
+	// WriteMarker ends a producer's transaction on a partition.
+	WriteMarker func(tp kafka.TopicPartition, m coordinator.Marker) *promise.Promise[error]
 	// LogDirs lists the configured log directories, failed ones included.
 	LogDirs func() []LogDir
 
 	// Metrics are what the handlers count.
 	Metrics Metrics
 
-	parked   parking
-	creating autoCreation
+	verifying atomic.Pointer[verifying]
+	parked    parking
+	creating  autoCreation
 }
 
 // ControlReply is the controller's answer: a response, or why there is none.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"moldau/internal/coordinator"
 	"moldau/internal/edge/server"
 	"moldau/internal/kafka"
 	"moldau/internal/promise"
@@ -17,8 +18,9 @@ const (
 	shareCoordinator       int8 = 2
 )
 
-// findCoordinatorRow tells which broker coordinates a group: the leader of the partition of __consumer_offsets that its id
-// hashes to. The topic is created when it is first asked for; until then there is no coordinator. Versions up to 3 ask for
+// findCoordinatorRow tells which broker coordinates a group or a transactional id: the leader of the partition of
+// __consumer_offsets or __transaction_state that the id hashes to. The topic is created when it is first asked for; until
+// then there is no coordinator. Versions up to 3 ask for
 // one key, newer ones for many (KIP-699).
 func (b *Broker) findCoordinatorRow() server.API {
 	return server.API{Key: int16(kmsg.FindCoordinator), Min: 0, Max: 6, Listener: server.BrokerListener,
@@ -58,28 +60,28 @@ func (b *Broker) findCoordinator(c *server.Call, kind int8, key string) kmsg.Fin
 
 func (b *Broker) coordinatorOf(c *server.Call, kind int8, key string) (leaderEndpoint, error) {
 	image := b.Image()
-	leader := b.Self
+	var runtime *coordinator.Runtime
+	topic := kafka.OffsetsTopic
 	switch kind {
 	case groupCoordinator:
-		partition, ok := b.Groups.PartitionFor(key)
-		if !ok {
-			b.createInternal(c, kafka.OffsetsTopic)
-			return leaderEndpoint{}, errNoCoordinatorTopic
-		}
-		p, ok := image.Partition(kafka.TopicPartition{Topic: kafka.OffsetsTopic, Partition: partition})
-		if !ok {
-			return leaderEndpoint{}, errNoCoordinatorTopic
-		}
-		leader = p.Leader
+		runtime = b.Groups
 	case transactionCoordinator:
-		// There is none yet. This node says that it is the one, because what the producer asks of it next,
-		// InitProducerId, has an answer that ends the producer at once; an error here would be retried for ever.
+		runtime, topic = b.Transactions, kafka.TransactionsTopic
 	case shareCoordinator:
 		return leaderEndpoint{}, errNoShareGroups
 	default:
 		return leaderEndpoint{}, errCoordinatorKind
 	}
-	at, ok := b.leaderEndpoint(c.Conn, image, leader)
+	partition, ok := runtime.PartitionFor(key)
+	if !ok {
+		b.createInternal(c, topic)
+		return leaderEndpoint{}, errNoCoordinatorTopic
+	}
+	p, ok := image.Partition(kafka.TopicPartition{Topic: topic, Partition: partition})
+	if !ok {
+		return leaderEndpoint{}, errNoCoordinatorTopic
+	}
+	at, ok := b.leaderEndpoint(c.Conn, image, p.Leader)
 	if !ok {
 		return leaderEndpoint{}, errCoordinatorAway
 	}

@@ -45,6 +45,7 @@ func (g *groupFixture) find(version int16, kind int8, key string) found {
 func TestFindCoordinator(t *testing.T) {
 	g := newGroups(t)
 	g.topic(5)
+	g.transactions(3)
 	for v := int16(0); v <= 6; v++ {
 		here := found{kafka.None, 1, "host-1", 9092, v > 0}
 		none := found{kafka.InvalidRequest, -1, "", -1, v > 0}
@@ -94,6 +95,13 @@ func TestFindCoordinatorCreatesTheTopic(t *testing.T) {
 	g.topic(50)
 	if got := g.find(3, 0, "g"); got.code != kafka.None {
 		t.Errorf("then %+v", got)
+	}
+	if got := g.find(3, 1, "t"); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	req = g.fakeController.asked[1].(*kmsg.CreateTopicsRequest)
+	if req.Topics[0].Topic != kafka.TransactionsTopic || req.Topics[0].NumPartitions != 50 {
+		t.Errorf("%+v", req)
 	}
 }
 

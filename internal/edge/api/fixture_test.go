@@ -14,6 +14,7 @@ import (
 	"moldau/internal/cluster/metadata"
 	"moldau/internal/cluster/replica"
 	"moldau/internal/config"
+	"moldau/internal/coordinator"
 	"moldau/internal/edge/server"
 	"moldau/internal/kafka"
 	"moldau/internal/promise"
@@ -70,6 +71,7 @@ func newFixture(t testing.TB, settings ...string) *fixture {
 		Now: f.clock, NewUUID: f.newUUID, Host: f, After: f.after,
 		Image:      func() *metadata.Image { f.mu.Lock(); defer f.mu.Unlock(); return f.image },
 		ProducerID: f.producerID,
+		Verify:     func(replica.TxnCheck) *promise.Promise[error] { return promise.Done[error](kafka.TransactionAbortable) },
 		Advertised: func(_ *server.ConnInfo, b *metadata.Broker) (string, int32, bool) {
 			e, ok := b.Endpoint("PLAINTEXT")
 			return e.Host, int32(e.Port), ok
@@ -81,6 +83,7 @@ func newFixture(t testing.TB, settings ...string) *fixture {
 	f.Partitions = replica.NewManager(replica.ManagerOptions{
 		Self: 1, Dirs: []*log.Dir{f.dir}, Config: f.topicConfig, NewUUID: f.newUUID,
 	})
+	f.Transactions = coordinator.New(coordinator.Options{Topic: kafka.TransactionsTopic})
 	f.conn = server.NewConnInfo("PLAINTEXT", server.BrokerListener, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9092},
 		&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 50000})
 	f.apply(&metadata.FeatureLevelRecord{Name: metadata.MetadataVersionFeature, Level: metadata.LatestMetadataVersion},
@@ -280,6 +283,14 @@ func (f *fixture) flush() {
 	for _, p := range round {
 		f.sync(p)
 	}
+}
+
+// Verify implements replica.Host.
+func (f *fixture) Verify(p *replica.Partition, c replica.TxnCheck) {
+	f.Broker.Verify(c).OnDone(func(err error) {
+		e := p.Verified(f.clock(), c, err)
+		e.Run(f)
+	})
 }
 
 // ProposeISR implements replica.Host.

@@ -30,13 +30,20 @@ func callOf(c *server.Call) coordinator.Call {
 func coordinate[R kmsg.Request](
 	b *Broker, c *server.Call, group string, req R, refuse func(R, error) kmsg.Response,
 ) *promise.Promise[server.Reply] {
+	return coordinateAt(b.Groups, c, group, req, refuse)
+}
+
+// coordinateAt is coordinate for the coordinators of a runtime; id is a group or a transactional id.
+func coordinateAt[R kmsg.Request](
+	at *coordinator.Runtime, c *server.Call, id string, req R, refuse func(R, error) kmsg.Response,
+) *promise.Promise[server.Reply] {
 	body, err := own(req)
 	if err != nil {
 		return answer(server.Reply{Body: refuse(req, err), Code: kafka.CodeOf(err)})
 	}
-	group = strings.Clone(group)
+	id = strings.Clone(id)
 	c.Lease.Release()
-	return promise.Map(b.Groups.Do(group, coordinator.NewPending(callOf(c), body)), func(a coordinator.Answer) server.Reply {
+	return promise.Map(at.Do(id, coordinator.NewPending(callOf(c), body)), func(a coordinator.Answer) server.Reply {
 		return coordinated(a, func(err error) kmsg.Response { return refuse(body, err) })
 	})
 }
@@ -57,6 +64,14 @@ func eachGroup(
 	b *Broker, c *server.Call, ids []string, part func(id string) kmsg.Request,
 	join func(ids []string, answers []coordinator.Answer) kmsg.Response,
 ) *promise.Promise[server.Reply] {
+	return eachAt(b.Groups, c, ids, part, join)
+}
+
+// eachAt is eachGroup for the coordinators of a runtime.
+func eachAt(
+	at *coordinator.Runtime, c *server.Call, ids []string, part func(id string) kmsg.Request,
+	join func(ids []string, answers []coordinator.Answer) kmsg.Response,
+) *promise.Promise[server.Reply] {
 	if len(ids) > maxGroups {
 		return hangUp()
 	}
@@ -71,7 +86,7 @@ func eachGroup(
 	c.Lease.Release()
 	answers := make([]*promise.Promise[coordinator.Answer], len(ids))
 	for i, p := range parts {
-		answers[i] = b.Groups.Do(owned[i], p)
+		answers[i] = at.Do(owned[i], p)
 	}
 	return promise.Map(gather(answers), func(all []coordinator.Answer) server.Reply {
 		for i := range all {

@@ -39,6 +39,19 @@ func firstError(r kmsg.Response) kafka.Code {
 		})
 	case *kmsg.OffsetFetchResponse:
 		return firstFetchError(r)
+	case *kmsg.InitProducerIDResponse:
+		return kafka.Code(r.ErrorCode)
+	case *kmsg.AddOffsetsToTxnResponse:
+		return kafka.Code(r.ErrorCode)
+	case *kmsg.EndTxnResponse:
+		return kafka.Code(r.ErrorCode)
+	case *kmsg.TxnOffsetCommitResponse:
+		return firstOf(0, r.Topics, func(t *kmsg.TxnOffsetCommitResponseTopic) int16 {
+			return int16(firstOf(0, t.Partitions, func(x *kmsg.TxnOffsetCommitResponseTopicPartition) int16 { return x.ErrorCode }))
+		})
+	case *kmsg.DescribeTransactionsResponse:
+		return firstOf(0, r.TransactionStates,
+			func(x *kmsg.DescribeTransactionsResponseTransactionState) int16 { return x.ErrorCode })
 	}
 	return kafka.None
 }

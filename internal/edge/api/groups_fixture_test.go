@@ -49,8 +49,15 @@ func newGroups(t testing.TB) *groupFixture {
 	f, x := newAdmin(t)
 	f.poison = true
 	g := &groupFixture{fixture: f, fakeController: x}
-	f.Groups = coordinator.New(coordinator.Options{
-		Topic: kafka.OffsetsTopic, Self: 1, Partitions: f.Partitions, Host: f, Now: f.clock, After: f.after, Log: f.Log,
+	f.Groups, f.Transactions = g.runtime(kafka.OffsetsTopic), g.runtime(kafka.TransactionsTopic)
+	return g
+}
+
+// runtime makes the coordinators of a topic.
+func (g *groupFixture) runtime(topic string) *coordinator.Runtime {
+	f := g.fixture
+	r := coordinator.New(coordinator.Options{
+		Topic: topic, Self: 1, Partitions: f.Partitions, Host: f, Now: f.clock, After: f.after, Log: f.Log,
 		NewMachine: func(int32, *metadata.Image) coordinator.Machine { return scripted{g} },
 		Go: func(step func() bool) {
 			for step() {
@@ -60,8 +67,8 @@ func newGroups(t testing.TB) *groupFixture {
 		CommitTimeout: func() time.Duration { return 5 * time.Second },
 		Codec:         0, LoadBytes: 1 << 20, KeepBytes: func() int { return 1 << 20 },
 	})
-	t.Cleanup(f.Groups.Close)
-	return g
+	g.t.Cleanup(r.Close)
+	return r
 }
 
 // topic makes the coordinators' topic, of which this node leads all partitions.
@@ -69,6 +76,13 @@ func (g *groupFixture) topic(partitions int32) {
 	g.t.Helper()
 	g.create(kafka.OffsetsTopic, partitions)
 	g.Groups.Changed(g.Image(), nil)
+}
+
+// transactions makes the topic of the transaction coordinators, of which this node leads all partitions.
+func (g *groupFixture) transactions(partitions int32) {
+	g.t.Helper()
+	g.create(kafka.TransactionsTopic, partitions)
+	g.Transactions.Changed(g.Image(), nil)
 }
 
 // answers makes the machines answer every request with what f makes of it.

@@ -8,26 +8,20 @@ import (
 	"moldau/internal/promise"
 )
 
-// initProducerIDRow answers idempotent producers: each request draws a new id with epoch 0, also when the
-// producer names the one it had, since it bumps its epoch by itself (KIP-360). Versions above 5 are not
-// stable in Kafka (KIP-939).
-//
-// A transactional id is refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED until there is a transaction
-// coordinator. It is the one code that ends the producer in every client, at once and for good: librdkafka
-// retries UNSUPPORTED_VERSION, and all retry what a missing coordinator would say.
+// initProducerIDRow gives producers their ids. For idempotent ones each request draws a new id with epoch 0, also when the
+// producer names the one it had, since it bumps its epoch by itself (KIP-360). A transactional id's coordinator keeps its
+// producer id and counts its epochs. Versions above 5 are not stable in Kafka (KIP-939).
 func (b *Broker) initProducerIDRow() server.API {
 	return server.API{Key: int16(kmsg.InitProducerID), Min: 0, Max: 5, Listener: server.BrokerListener,
 		Handle: b.handleInitProducerID}
 }
 
-func (b *Broker) handleInitProducerID(_ *server.Call, r kmsg.Request) *promise.Promise[server.Reply] {
+func (b *Broker) handleInitProducerID(c *server.Call, r kmsg.Request) *promise.Promise[server.Reply] {
 	req := r.(*kmsg.InitProducerIDRequest)
 	if id := req.TransactionalID; id != nil {
-		code := kafka.TransactionalIDAuthorizationFailed
-		if *id == "" {
-			code = kafka.InvalidRequest
-		}
-		return answer(initProducerIDReply(ProducerIDReply{Err: code}))
+		return coordinateAt(b.Transactions, c, *id, req, func(_ *kmsg.InitProducerIDRequest, err error) kmsg.Response {
+			return initProducerIDReply(ProducerIDReply{Err: err}).Body
+		})
 	}
 	if req.Version >= 3 && (req.ProducerID == int64(kafka.NoProducer)) != (req.ProducerEpoch == int16(kafka.NoProducerEpoch)) {
 		return answer(initProducerIDReply(ProducerIDReply{Err: kafka.InvalidRequest})) // half of what it had

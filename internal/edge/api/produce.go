@@ -58,7 +58,7 @@ func (h *produceHandler) handle(c *server.Call, r kmsg.Request) *promise.Promise
 		h.produce(op, &op.targets[i], req.TransactionID != nil)
 	}
 	clear(op.targets) // they alias the request
-	c.Lease.Release()
+	op.letGo()
 	if op.pending.Load() > 1 {
 		op.park(time.Duration(max(req.TimeoutMillis, 0)) * time.Millisecond)
 	}
@@ -88,14 +88,23 @@ func (h *produceHandler) produce(op *produceOp, t *produceTarget, transactional 
 	}
 	w := op.waiter(t)
 	op.pending.Add(1)
-	e, err := t.part.Append(op.call.Now, replica.AppendRequest{
+	r := replica.AppendRequest{
 		Batch: batch, Acks: op.acks, LeaderEpoch: kafka.NoEpoch, Producer: log.ProducerCheck{Origin: log.FromClient},
-	}, &w.AppendWaiter)
-	if err != nil {
+	}
+	mayHold := transactional && batch.IsTransactional()
+	if mayHold {
+		op.mayHold(w, &r)
+	}
+	e, err := t.part.Append(op.call.Now, r, &w.AppendWaiter)
+	switch {
+	case err != nil:
 		op.pending.Add(-1)
 		op.refuse(t, err, saysOwnMessage(err))
-	} else {
+	case !e.Held():
 		h.b.Metrics.appended(t.part.TopicPartition().Topic, batch, w.Result.Duplicate)
+	}
+	if mayHold && !e.Held() {
+		op.notHeld()
 	}
 	e.Run(h.b.Host)
 }
@@ -104,7 +113,7 @@ func (h *produceHandler) produce(op *produceOp, t *produceTarget, transactional 
 // others.
 func saysOwnMessage(err error) bool {
 	switch kafka.CodeOf(err) {
-	case kafka.PolicyViolation, kafka.InvalidTxnState:
+	case kafka.PolicyViolation:
 		return true
 	}
 	return false
@@ -121,6 +130,11 @@ func (h *produceHandler) begin(c *server.Call, req *kmsg.ProduceRequest) *produc
 	op.call, op.version, op.acks = c, req.Version, replica.Acks(req.Acks)
 	op.image = h.b.Image()
 	op.pending.Store(1) // the handler's own, so that the op cannot end before all is appended
+	op.leased.Store(1)
+	op.transactionalID = ""
+	if req.TransactionID != nil {
+		op.transactionalID = *req.TransactionID
+	}
 	return op
 }
 

@@ -40,8 +40,11 @@ type produceOp struct {
 	later   *promise.Promise[server.Reply] // nil: answered at once
 	due     deadline
 	parked  bool
-	failed  bool // a refusal; what closes the connection under acks=0. Written by the handler's goroutine only.
+	failed  atomic.Bool // a refusal; what closes the connection under acks=0
 	release func()
+
+	transactionalID string       // aliases the request
+	leased          atomic.Int32 // who needs the request's bytes: held batches, and the handler until it is through
 }
 
 // produceWaiter waits for one append.
@@ -50,6 +53,7 @@ type produceWaiter struct {
 	op        *produceOp
 	part      *replica.Partition
 	topic, at int
+	batch     record.Batch // while it may be held
 }
 
 // waiter gives a waiter for a target.
@@ -57,6 +61,7 @@ func (op *produceOp) waiter(t *produceTarget) *produceWaiter {
 	if op.used == len(op.waiters) {
 		w := &produceWaiter{op: op}
 		w.Done = func(*replica.AppendWaiter) { w.acknowledged() }
+		w.Resumed = func(_ *replica.AppendWaiter, err error) { w.resumed(err) }
 		op.waiters = append(op.waiters, w)
 	}
 	w := op.waiters[op.used]
@@ -87,7 +92,7 @@ func (op *produceOp) refuse(t *produceTarget, err error, message bool) {
 	if message {
 		p.ErrorMessage = messageOf(err)
 	}
-	op.failed = true
+	op.failed.Store(true)
 	if t.part == nil {
 		return
 	}
@@ -144,7 +149,7 @@ func (op *produceOp) finish() server.Reply {
 	}
 	code := op.firstError()
 	if op.acks == replica.AcksNone {
-		return server.Reply{None: true, Close: op.failed, Code: code, Release: release}
+		return server.Reply{None: true, Close: op.failed.Load(), Code: code, Release: release}
 	}
 	if op.version >= 10 && code != 0 {
 		op.hintLeaders()
@@ -198,11 +203,12 @@ func (op *produceOp) hintLeaders() {
 // reset makes the op ready for another request and lets go of what only this one needed.
 func (op *produceOp) reset() {
 	op.call, op.image, op.later = nil, nil, nil
-	op.parked, op.failed, op.used = false, false, 0
+	op.parked, op.used, op.transactionalID = false, 0, ""
+	op.failed.Store(false)
 	op.targets = op.targets[:0]
 	op.resp.Brokers = nil
 	for _, w := range op.waiters {
-		w.part = nil
+		w.part, w.batch = nil, nil
 	}
 	if cap(op.resp.Topics) > keepProduceTopics || cap(op.targets) > keepProduceTargets {
 		op.resp.Topics, op.targets, op.waiters, op.places = nil, nil, nil, make(map[produceKey]int)

@@ -1,0 +1,191 @@
+package node
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"moldau/internal/cluster/replica"
+	"moldau/internal/coordinator"
+	"moldau/internal/coordinator/txn"
+	"moldau/internal/kafka"
+	"moldau/internal/promise"
+	"moldau/internal/storage/log"
+	"moldau/internal/storage/record"
+)
+
+// How long a marker that could not be written waits before it is tried again: twice as long every time.
+const (
+	firstMarkerRetry = 20 * time.Millisecond
+	lastMarkerRetry  = time.Second
+)
+
+// markers writes the markers of decided transactions to their partitions, on one goroutine: appends must not run on the
+// one that has just synced the decision.
+type markers struct {
+	n *Node
+
+	mu      sync.Mutex
+	queue   []*marking
+	running bool
+	closed  bool
+}
+
+func newMarkers(n *Node) *markers { return &markers{n: n} }
+
+// marking is one transaction whose markers are being written.
+type marking struct {
+	m     *markers
+	work  txn.WriteMarkers
+	alive func() bool
+	done  func(coordinator.Event)
+	tries int
+	left  []kafka.TopicPartition // still without a marker
+
+	missing atomic.Int32 // answers
+	mu      sync.Mutex
+	again   []kafka.TopicPartition
+}
+
+// add queues a transaction. It never blocks.
+func (m *markers) add(x *marking) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return
+	}
+	m.queue = append(m.queue, x)
+	if !m.running {
+		m.running = true
+		m.n.loops.Go(m.run)
+	}
+}
+
+func (m *markers) run() {
+	for {
+		m.mu.Lock()
+		if len(m.queue) == 0 || m.closed {
+			m.running = false
+			m.mu.Unlock()
+			return
+		}
+		round := m.queue
+		m.queue = nil
+		m.mu.Unlock()
+		for _, x := range round {
+			x.write()
+		}
+	}
+}
+
+// close gives up what is queued: the next coordinator finds it in its log.
+func (m *markers) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed, m.queue = true, nil
+}
+
+// write writes a marker to every partition that has none. The last answer decides what follows.
+func (x *marking) write() {
+	if !x.alive() {
+		return
+	}
+	left := x.left
+	x.again = nil
+	x.missing.Store(int32(len(left)) + 1)
+	for _, tp := range left {
+		marker := coordinator.Marker{Partition: tp.Partition, Producer: x.work.Producer, Commit: x.work.Commit,
+			CoordinatorEpoch: x.work.CoordinatorEpoch, TransactionVersion: x.work.TransactionVersion}
+		x.m.n.writeMarker(tp, marker).OnDone(func(err error) { x.told(tp, err) })
+	}
+	x.answered()
+}
+
+// told takes the answer of one partition.
+func (x *marking) told(tp kafka.TopicPartition, err error) {
+	if err != nil && x.owes(tp, err) {
+		x.mu.Lock()
+		x.again = append(x.again, tp)
+		x.mu.Unlock()
+	}
+	x.answered()
+}
+
+// owes says whether a partition that refused a marker must still get it.
+func (x *marking) owes(tp kafka.TopicPartition, err error) bool {
+	switch {
+	case errors.Is(err, kafka.UnknownTopicOrPartition):
+		_, exists := x.m.n.publisher.Image().Partition(tp)
+		return exists // deleted: there is nothing left to end
+	case errors.Is(err, kafka.InvalidProducerEpoch):
+		// A newer epoch of the producer has been there, and has ended what this marker was for.
+		x.m.n.log.Warn("a transaction marker is too late for its partition", "partition", tp.String(),
+			"transactionalId", x.work.TransactionalID, "producerId", x.work.Producer.ID, "error", err)
+		return false
+	}
+	return true
+}
+
+func (x *marking) answered() {
+	if x.missing.Add(-1) > 0 {
+		return
+	}
+	x.mu.Lock()
+	x.left = x.again
+	x.mu.Unlock()
+	if len(x.left) == 0 {
+		x.done(x.work.Done)
+		return
+	}
+	slices.SortFunc(x.left, func(a, b kafka.TopicPartition) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	wait := min(firstMarkerRetry<<min(x.tries, 10), lastMarkerRetry)
+	x.tries++
+	x.m.n.after(wait, func() { x.m.add(x) })
+}
+
+// markerWaiter waits until a marker is committed.
+type markerWaiter struct {
+	replica.AppendWaiter
+	done promise.Promise[error]
+}
+
+// writeMarker ends a producer's transaction on a partition that this node leads. On one of __consumer_offsets the group
+// coordinator does it, so that offsets count with the marker. The errors are those of replica.Partition.Append.
+func (n *Node) writeMarker(tp kafka.TopicPartition, m coordinator.Marker) *promise.Promise[error] {
+	if tp.Topic == kafka.OffsetsTopic {
+		return promise.Map(n.coordinators.groups.EndTransaction(m), leadershipError)
+	}
+	p, err := n.manager.Get(tp)
+	if err != nil {
+		return promise.Done(err)
+	}
+	now := n.o.Now()
+	batch, err := record.MarkerBatch(m.Producer.ID, m.Producer.Epoch,
+		record.EndTxnMarker{Commit: m.Commit, CoordinatorEpoch: m.CoordinatorEpoch}, now.UnixMilli())
+	if err != nil {
+		return promise.Done(err)
+	}
+	w := &markerWaiter{}
+	w.Done = func(*replica.AppendWaiter) { w.done.Set(w.Result.Err) }
+	e, err := p.Append(now, replica.AppendRequest{Batch: batch, Acks: replica.AcksAll, LeaderEpoch: kafka.NoEpoch,
+		Producer: log.ProducerCheck{Origin: log.FromCoordinator, TransactionVersion: m.TransactionVersion}}, &w.AppendWaiter)
+	e.Run(n)
+	if err != nil {
+		return promise.Done(err)
+	}
+	return &w.done
+}
+
+// leadershipError tells a transaction coordinator, which knows partitions only, what a group coordinator says.
+func leadershipError(err error) error {
+	switch kafka.CodeOf(err) {
+	case kafka.NotCoordinator, kafka.CoordinatorLoadInProgress, kafka.CoordinatorNotAvailable:
+		return kafka.NotLeaderOrFollower
+	}
+	return err
+}
