@@ -93,7 +93,6 @@ var whenAnswered = map[kafka.Code]string{
 	kafka.NotController:                      "The controller that was asked is not in office, or lost its office before the outcome was certain.",
 	kafka.InvalidRequest:                     "The request contradicts itself or asks the wrong node; the message says how.",
 	kafka.PolicyViolation:                    "The request goes beyond a limit of the broker; the message names it.",
-	kafka.UnsupportedForMessageFormat:        "The log holds messages of a format that is not written any more.",
 	kafka.OutOfOrderSequenceNumber:           "A batch of an idempotent producer does not follow the one before it: something in between is missing.",
 	kafka.InvalidProducerEpoch:               "A newer instance of the producer has taken its place.",
 	kafka.InvalidTxnState:                    "The transaction is not in a state for this: a batch of a partition that was not added to it, or an end that does not fit.",
