@@ -72,7 +72,8 @@ type Call struct {
 	Principal  kafka.Principal
 	ClientID   string
 	ClientHost string // as Kafka records it: a slash and the address
-	// May says whether the caller may describe a topic; nil: every one.
+	// May says whether the caller may do with a topic what the request is about: read it to commit or delete offsets,
+	// else describe it; nil: every one.
 	May func(topic string) bool
 }
 
