@@ -602,3 +602,13 @@ func (w *world) metric(name string) float64 {
 	w.t.Fatalf("%s is not served", name)
 	return 0
 }
+
+// begin takes what is to be synced now, and gives a function that syncs it.
+func (w *world) begin() func() {
+	p := w.partition()
+	token := p.BeginFlush()
+	return func() {
+		e := p.Flushed(w.clock(), token, token.Sync())
+		e.Run(w)
+	}
+}

@@ -130,6 +130,21 @@ func TestLoadGoesOnWithoutBadRecords(t *testing.T) {
 	}
 }
 
+// TestLoadBeginsAtTheLogStart, also where that lies within a batch.
+func TestLoadBeginsAtTheLogStart(t *testing.T) {
+	w := newWorld(t, worldOptions{configure: func(c *log.Config) { c.Delete = true }})
+	w.expect("big", w.ask("big a 5 3"))
+	_, e, err := w.partition().DeleteRecords(w.clock(), 3)
+	e.Run(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.reload()
+	if got := w.state(); got != "a-3=xxx a-4=xxx" {
+		t.Fatalf("loaded %q", got)
+	}
+}
+
 func TestLoadThatCannotReadIsTriedAgain(t *testing.T) {
 	w := newWorld(t, worldOptions{})
 	w.expect("ok 1", w.ask("set a 1"))

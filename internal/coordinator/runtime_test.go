@@ -34,6 +34,30 @@ func TestReadsWaitForTheWritesOfTheirScope(t *testing.T) {
 	}
 }
 
+// TestReadsWaitForTheLastWrite: that an earlier one of the scope is committed is not enough.
+func TestReadsWaitForTheLastWrite(t *testing.T) {
+	w := newWorld(t, worldOptions{})
+	w.expect("pending", w.ask("txn a 9 7 0"))
+	w.hold()
+	first := w.send("set a 1")
+	second := w.begin()
+	w.send("set a 2")
+	third := w.begin()
+	second()
+	w.expect("ok 1", w.got(first))
+	early := w.send("get a")
+	w.expect("...", w.got(early))
+	w.EndTransaction(Marker{Producer: Stamp{7, 0}, Commit: true})
+	get, other := w.send("get a"), w.send("get b") // of which the transaction may be
+	third()
+	w.expect("2", w.got(early))
+	w.expect("...", w.got(get))
+	w.expect("...", w.got(other))
+	w.flush()
+	w.expect("9", w.got(get))
+	w.expect("", w.got(other))
+}
+
 func TestEventsFollowInOrder(t *testing.T) {
 	w := newWorld(t, worldOptions{})
 	w.expect("chained", w.ask("chain x"))
@@ -190,6 +214,20 @@ func TestTopicDeletedAndMadeAnew(t *testing.T) {
 	if p, ok := w.PartitionFor("a"); !ok || p != partitionOf("a", 5) {
 		t.Fatalf("a is in %d, %v", p, ok)
 	}
+}
+
+// TestTopicReplacedAtOnce: a node that is behind sees the old topic and the new one as one change.
+func TestTopicReplacedAtOnce(t *testing.T) {
+	w := newWorld(t, worldOptions{})
+	w.expect("ok 1", w.ask("set a 1"))
+	parked := w.send("hold a")
+	id := testTopicID(2)
+	w.apply(&metadata.RemoveTopicRecord{TopicID: testTopicID(1)}, &metadata.TopicRecord{Name: testTopic, TopicID: id},
+		&metadata.PartitionRecord{TopicID: id, Replicas: []kafka.NodeID{1}, ISR: []kafka.NodeID{1}, Leader: 1,
+			Directories: make([]kafka.UUID, 1)})
+	w.expect("NOT_COORDINATOR", w.got(parked))
+	w.expect("", w.ask("get a"))
+	w.expect("ok 2", w.ask("set a 2"))
 }
 
 func TestNoTopic(t *testing.T) {

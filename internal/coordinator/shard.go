@@ -47,7 +47,6 @@ type shard struct {
 	writes  writes
 	timers  timers
 	armed   time.Time // when the timer fires; zero: there is none
-	arming  uint64    // counts timers, so that one that comes late is known
 	cancel  func()
 	loadEnd *loadEnd // while what was loaded is not all committed
 }

@@ -121,8 +121,7 @@ func (s *shard) arm(now time.Time) {
 	}
 	s.disarm()
 	s.armed = next
-	arming := s.arming
-	s.cancel = s.r.o.After(max(next.Sub(now), 0), func() { s.fire(arming) })
+	s.cancel = s.r.o.After(max(next.Sub(now), 0), s.fire)
 }
 
 func (s *shard) disarm() {
@@ -130,16 +129,16 @@ func (s *shard) disarm() {
 		s.cancel()
 	}
 	s.armed, s.cancel = time.Time{}, nil
-	s.arming++
 }
 
-// fire handles what is due, one timer after the other, letting others in between.
-func (s *shard) fire(arming uint64) {
+// fire handles what is due, one timer after the other, letting others in between. One that comes although it was moved or
+// cancelled finds nothing to do.
+func (s *shard) fire() {
 	for again := true; again; {
 		now := s.r.o.Now()
 		var out outbox
 		s.mu.Lock()
-		if s.phase != active || s.arming != arming {
+		if s.phase != active {
 			s.mu.Unlock()
 			return
 		}
