@@ -37,7 +37,7 @@ type shard struct {
 	image   *metadata.Image
 	epoch   kafka.LeaderEpoch // in which the shard was loaded
 	rnd     *rand.Rand
-	parked  map[*Pending]struct{}
+	parked  line                 // what the machine keeps
 	verify  replica.Verification // of the request that is being handled
 	guard   uint64
 	queue   []Event // events to handle, last first; empty between events
@@ -132,7 +132,7 @@ func (s *shard) inspect(f func(Machine)) error {
 func (s *shard) info() ShardInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return ShardInfo{Partition: s.tp.Partition, State: s.phase.String(), Parked: len(s.parked), Waiting: s.writes.waiting}
+	return ShardInfo{Partition: s.tp.Partition, State: s.phase.String(), Parked: s.parked.size, Waiting: s.writes.waiting.size}
 }
 
 // handle lets the machine handle e and what follows from it.
@@ -149,7 +149,8 @@ func (s *shard) handle(now time.Time, e Event, out *outbox) {
 		s.carryOut(now, s.machine.Handle(now, e, s.rnd), out)
 		s.verify, s.guard = replica.Unverified, 0
 		if ok && p.stay.at == arrived {
-			s.park(p)
+			p.stay.at = parked
+			s.parked.push(p)
 		}
 		s.r.o.Metrics.Events.Inc()
 	}
@@ -209,7 +210,7 @@ func (s *shard) reply(now time.Time, res *Result, w *write, err error, out *outb
 			continue // answered before
 		}
 		if p.stay.at == parked {
-			delete(s.parked, p)
+			s.parked.remove(p)
 		}
 		p.stay.answer = res.Replies[i].Answer
 		if err != nil {
@@ -223,15 +224,6 @@ func (s *shard) reply(now time.Time, res *Result, w *write, err error, out *outb
 	}
 }
 
-// park keeps a request that the machine will answer later.
-func (s *shard) park(p *Pending) {
-	if s.parked == nil {
-		s.parked = map[*Pending]struct{}{}
-	}
-	p.stay.at = parked
-	s.parked[p] = struct{}{}
-}
-
 // close ends the shard. What is parked is answered; what waits for a commit is answered by the partition, which no longer
 // leads or will. Without s.mu.
 func (s *shard) close() {
@@ -239,22 +231,17 @@ func (s *shard) close() {
 	s.mu.Lock()
 	s.phase, s.machine = closed, nil
 	s.disarm()
-	s.sendParked(&out)
+	for p := s.parked.first; p != nil; p = s.parked.first {
+		s.parked.remove(p)
+		p.stay.answer = Answer{Err: kafka.NotCoordinator}
+		out.send(p)
+	}
 	end := s.loadEnd
 	s.mu.Unlock()
 	out.run(s.r.o.Host)
 	if end != nil {
 		end.settle(kafka.NotCoordinator)
 	}
-}
-
-// sendParked answers what is parked, in no order that matters: every request is of another client.
-func (s *shard) sendParked(out *outbox) {
-	for p := range s.parked {
-		p.stay.answer = Answer{Err: kafka.NotCoordinator}
-		out.send(p)
-	}
-	s.parked = nil
 }
 
 // outbox is what an event leaves to be done once the lock is released.

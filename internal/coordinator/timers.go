@@ -113,7 +113,7 @@ func (h *timerHeap) Pop() any {
 // moved away before they are due. The caller holds s.mu.
 func (s *shard) arm(now time.Time) {
 	next := s.timers.next()
-	if p := s.writes.oldest; p != nil && (next.IsZero() || p.stay.deadline.Before(next)) {
+	if p := s.writes.waiting.first; p != nil && (next.IsZero() || p.stay.deadline.Before(next)) {
 		next = p.stay.deadline
 	}
 	if next.IsZero() || (!s.armed.IsZero() && !next.Before(s.armed)) {

@@ -23,8 +23,40 @@ type stay struct {
 	at         standing
 	answer     Answer // once the machine has given it
 	deadline   time.Time
-	prev, next *Pending // by deadline, while it waits; then next is the outbox's
+	prev, next *Pending // in the line of those who are parked, or who wait; then next is the outbox's
 	sibling    *Pending // the next one that waits for the same write
+}
+
+// line is a queue of requests that any of them may leave. A request stands in one line at most.
+type line struct {
+	first, last *Pending
+	size        int
+}
+
+func (l *line) push(p *Pending) {
+	p.stay.prev, p.stay.next = l.last, nil
+	if l.last == nil {
+		l.first = p
+	} else {
+		l.last.stay.next = p
+	}
+	l.last = p
+	l.size++
+}
+
+func (l *line) remove(p *Pending) {
+	if p.stay.prev == nil {
+		l.first = p.stay.next
+	} else {
+		p.stay.prev.stay.next = p.stay.next
+	}
+	if p.stay.next == nil {
+		l.last = p.stay.prev
+	} else {
+		p.stay.next.stay.prev = p.stay.prev
+	}
+	p.stay.prev, p.stay.next = nil, nil
+	l.size--
 }
 
 // write is one batch on its way to being committed, or what was found in the log and is not yet.
@@ -47,8 +79,7 @@ type writes struct {
 	barrier *write            // the last wide one
 	newest  *write
 
-	oldest, youngest *Pending // who waits, by deadline
-	waiting          int
+	waiting line // by deadline
 }
 
 // add notes a batch that was appended.
@@ -92,30 +123,7 @@ func (ws *writes) hold(p *Pending, w *write, deadline time.Time) {
 		w.last.stay.sibling = p
 	}
 	w.last = p
-	p.stay.prev, p.stay.next = ws.youngest, nil
-	if ws.youngest == nil {
-		ws.oldest = p
-	} else {
-		ws.youngest.stay.next = p
-	}
-	ws.youngest = p
-	ws.waiting++
-}
-
-// release takes p out of those who wait.
-func (ws *writes) release(p *Pending) {
-	if p.stay.prev == nil {
-		ws.oldest = p.stay.next
-	} else {
-		p.stay.prev.stay.next = p.stay.next
-	}
-	if p.stay.next == nil {
-		ws.youngest = p.stay.prev
-	} else {
-		p.stay.next.stay.prev = p.stay.prev
-	}
-	p.stay.prev, p.stay.next = nil, nil
-	ws.waiting--
+	ws.waiting.push(p)
 }
 
 // done ends w: who waits for it is answered, with err if there is one.
@@ -133,7 +141,7 @@ func (ws *writes) done(w *write, err error, out *outbox) {
 		next := p.stay.sibling
 		p.stay.sibling = nil
 		if p.stay.at == waits { // and was not given up
-			ws.release(p)
+			ws.waiting.remove(p)
 			if err != nil {
 				p.stay.answer = Answer{Err: err}
 			}
@@ -146,8 +154,8 @@ func (ws *writes) done(w *write, err error, out *outbox) {
 
 // expire gives up waiting at a deadline. What was appended stays: whoever asks later waits for it anew.
 func (ws *writes) expire(now time.Time, out *outbox) (expired int) {
-	for p := ws.oldest; p != nil && !p.stay.deadline.After(now); p = ws.oldest {
-		ws.release(p)
+	for p := ws.waiting.first; p != nil && !p.stay.deadline.After(now); p = ws.waiting.first {
+		ws.waiting.remove(p)
 		p.stay.answer = Answer{Err: refusalOf(kafka.RequestTimedOut)}
 		out.send(p)
 		expired++

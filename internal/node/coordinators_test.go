@@ -3,12 +3,15 @@ package node
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"net"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/cluster/controller"
+	"moldau/internal/config"
 	"moldau/internal/coordinator"
 	"moldau/internal/kafka"
 	"moldau/internal/storage/vfs"
@@ -137,4 +140,88 @@ func TestCommittedOffsetsSurvive(t *testing.T) {
 		n = start(t, fs)
 	}
 	n.Kill()
+}
+
+// startListening starts a node with a listener.
+func startListening(t *testing.T, fs vfs.FS) *Node {
+	t.Helper()
+	static, err := config.Load([]config.Layer{config.MapLayer("test", map[string]string{
+		"log.dirs": "/data", "listeners": "PLAINTEXT://127.0.0.1:0"})}, config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	n, err := Start(ctx, Options{Config: static, FS: fs, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), NoAdmin: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestStopAnswersWhoWaitsForOthers: a member that waits for a rebalance is sent away when the node stops, and does not
+// hold the stop up.
+func TestStopAnswersWhoWaitsForOthers(t *testing.T) {
+	n := startListening(t, vfs.NewMem(vfs.MemOptions{}))
+	dial := func() *wire {
+		c, err := net.Dial("tcp", n.Addresses()[0].String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return &wire{Conn: c}
+	}
+	find := kmsg.NewPtrFindCoordinatorRequest()
+	find.Version, find.CoordinatorKey = 3, "g"
+	first, second := dial(), dial()
+	for code := kafka.CoordinatorNotAvailable; code != kafka.None; time.Sleep(5 * time.Millisecond) {
+		resp, err := first.ask(find)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if code = kafka.Code(resp.(*kmsg.FindCoordinatorResponse).ErrorCode); code != kafka.None && code != kafka.CoordinatorNotAvailable {
+			t.Fatal(code.Name())
+		}
+	}
+	join := kmsg.NewPtrJoinGroupRequest()
+	join.Version, join.Group, join.ProtocolType = 3, "g", "consumer"
+	join.SessionTimeoutMillis, join.RebalanceTimeoutMillis = 30_000, 300_000
+	p := kmsg.NewJoinGroupRequestProtocol()
+	p.Name = "range"
+	join.Protocols = append(join.Protocols, p)
+	code := kafka.CoordinatorLoadInProgress
+	for ; code == kafka.CoordinatorLoadInProgress; time.Sleep(5 * time.Millisecond) {
+		resp, err := first.ask(join)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code = kafka.Code(resp.(*kmsg.JoinGroupResponse).ErrorCode)
+	}
+	if code != kafka.None {
+		t.Fatal(code.Name())
+	}
+	told := make(chan kafka.Code, 1)
+	go func() {
+		resp, err := second.ask(join)
+		if err != nil {
+			told <- kafka.NetworkException
+			return
+		}
+		told <- kafka.Code(resp.(*kmsg.JoinGroupResponse).ErrorCode)
+	}()
+	for n.coordinators.groups.Counts().Parked == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := n.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("the stop took %v", took)
+	}
+	if code := <-told; code != kafka.NotCoordinator {
+		t.Errorf("the member was told %s", code.Name())
+	}
 }
