@@ -3,7 +3,8 @@
 //
 // It decides nothing that a core decides. Its loops: control (metadata quorum and controller), publisher (images to
 // partitions), one flusher per log directory (group commit), lifecycle (registration and heartbeats), upkeep (retention,
-// checkpoints, scrubbing, expiry). Each loop has an owner, Node.Stop, that waits for it.
+// checkpoints, scrubbing, expiry). A few goroutines load coordinators while there is something to load. Each has an owner,
+// Node.Stop, that waits for it.
 //
 // Locking: loops talk through mailboxes with small locks of their own, held for moving values in and out and never while
 // anything else is called.
