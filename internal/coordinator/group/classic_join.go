@@ -154,14 +154,6 @@ func (m *classicMember) update(p *coordinator.Pending, r *kmsg.JoinGroupRequest)
 	m.protocols = r.Protocols
 }
 
-// because words why a member joins: what the coordinator sees and what the client says (KIP-800).
-func because(what string, r *kmsg.JoinGroupRequest) string {
-	if r.Reason != nil && *r.Reason != "" {
-		return what + "; it says: " + *r.Reason
-	}
-	return what
-}
-
 // rejoin is the JoinGroup of a member.
 func (t *turn) rejoin(p *coordinator.Pending, r *kmsg.JoinGroupRequest) {
 	c := t.c

@@ -120,8 +120,15 @@ func (t *turn) expelLaggards() {
 
 // amend adds to the history what became of members during the last rebalance.
 func (t *turn) amend(members []string, what string) {
-	if n := len(t.g.history); n > 0 && len(members) > 0 {
-		t.g.history[n-1].Reason += fmt.Sprintf("; %s %s", strings.Join(members, ", "), what)
+	n := len(t.g.history)
+	if n == 0 || len(members) == 0 {
+		return
+	}
+	switch last := &t.g.history[n-1]; {
+	case len(last.Reason) < longReason:
+		last.Reason += fmt.Sprintf("; %s %s", list(members), what)
+	case !strings.HasSuffix(last.Reason, andSoOn):
+		last.Reason += andSoOn
 	}
 }
 
@@ -180,7 +187,7 @@ func (t *turn) syncTimeout() {
 			t.expel(m)
 		}
 	}
-	t.prepare(late[0], strings.Join(late, ", ")+" did not sync within the rebalance timeout")
+	t.prepare(late[0], list(late)+" did not sync within the rebalance timeout")
 }
 
 // sessionTimeout is told that a member's timer fired.

@@ -2,7 +2,6 @@ package group
 
 import (
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -98,13 +97,14 @@ func (m *Machine) classicLeave(now time.Time, p *coordinator.Pending, r *kmsg.Le
 		t = m.turn(now, g, nil)
 	}
 	resp := kmsg.NewPtrLeaveGroupResponse()
-	var gone, reasons []string
+	var gone []string
+	reason := ""
 	for _, l := range leaving {
 		id, err := t.leave(l)
 		if err == nil {
 			gone = append(gone, id)
-			if l.Reason != nil && *l.Reason != "" {
-				reasons = append(reasons, *l.Reason)
+			if l.Reason != nil && reason == "" {
+				reason = *l.Reason
 			}
 		}
 		resp.Members = append(resp.Members, kmsg.LeaveGroupResponseMember{
@@ -117,7 +117,7 @@ func (m *Machine) classicLeave(now time.Time, p *coordinator.Pending, r *kmsg.Le
 	if t == nil {
 		return coordinator.Result{Scope: r.Group, Replies: []coordinator.Reply{respond(p, resp)}}
 	}
-	t.left(gone, reasons)
+	t.left(gone, reason)
 	t.reply(p, resp)
 	return t.Result
 }
@@ -144,18 +144,15 @@ func (t *turn) leave(l kmsg.LeaveGroupRequestMember) (string, error) {
 }
 
 // left lets the others go on without those that left. Like Kafka it rebalances for an id that was only handed out, too.
-func (t *turn) left(ids, reasons []string) {
+func (t *turn) left(ids []string, reason string) {
 	if len(ids) == 0 || t.c.phase == phaseEmpty {
 		return
 	}
-	what := "left the group"
-	if len(reasons) > 0 {
-		what += "; it says: " + strings.Join(reasons, "; ")
-	}
+	what := "left the group" + says(reason)
 	if t.c.phase == phasePreparing {
 		t.amend(ids, what)
 	}
-	t.rebalance(ids[0], strings.Join(ids, ", ")+" "+what)
+	t.rebalance(ids[0], list(ids)+" "+what)
 }
 
 // classicTimer reacts to a timer of a classic group. What it is about may be gone by now.

@@ -3,9 +3,12 @@ package group
 import (
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -223,5 +226,26 @@ func TestMemberIDsAreUUIDs(t *testing.T) {
 			t.Fatalf("%s", id)
 		}
 		seen[id] = true
+	}
+}
+
+// However many members and words, the history of a group stays small.
+func TestHistoryStaysSmall(t *testing.T) {
+	b := newClassicBench(t, 1)
+	turn := b.m.turn(b.now, b.m.create("g"), b.rnd)
+	var many []string
+	for i := range 10_000 {
+		many = append(many, fmt.Sprintf("member-%d", i))
+	}
+	long := strings.Repeat("\u00e9", 10_000)
+	turn.g.note(Rebalance{Reason: because("a new member", &kmsg.JoinGroupRequest{Reason: &long})})
+	turn.amend(many, "left")
+	for _, m := range many {
+		turn.amend([]string{m}, "left")
+	}
+	reason := turn.g.history[0].Reason
+	if len(reason) > longReason+200 || !utf8.ValidString(reason) || !strings.HasSuffix(reason, andSoOn) ||
+		!strings.Contains(reason, "member-4 and 9995 more left") {
+		t.Errorf("%d bytes: %s", len(reason), reason)
 	}
 }
