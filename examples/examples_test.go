@@ -77,6 +77,12 @@ func TestPrograms(t *testing.T) {
 			`keyed: key "alice" went to partition 1`, `explicit: key "" went to partition 3`,
 			`explicit: key "" went to partition 1`, `custom: key "urgent/1" went to partition 0`,
 			`custom: key "urgent/2" went to partition 0`, `custom: key "other" went to partition 3`),
+		"auto-commit": lines("first run: order 0", "first run: order 1", "first run: order 2", "second run: order 3",
+			"second run: order 4", "second run: order 5"),
+		"manual-commit": lines("partition 0: handled 4 records, committed offset 4",
+			"partition 1: handled 4 records, committed offset 4", "partition 2: handled 4 records, committed offset 4"),
+		"queue-and-pubsub": lines("workers: 2 members handled 40 different records",
+			"audit: 1 members handled 40 different records", "billing: 1 members handled 40 different records"),
 		"seek-by-time": lines("offset 3: written 2 hours ago", "offset 4: written 1 hours ago", "offset 5: written 0 hours ago"),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,9 +98,22 @@ func TestPrograms(t *testing.T) {
 			t.Errorf("got (ok %v)\n%s", ok, got)
 		}
 	})
+	t.Run("rebalance-listener", func(t *testing.T) {
+		got, ok := program(t, dir, "rebalance-listener", "-brokers", n.Address(), "-topic", "rebalance-listener")
+		if !ok || !listenerOutput.MatchString(got) {
+			t.Errorf("got (ok %v)\n%s", ok, got)
+		}
+	})
 	t.Run("offsets-outside", func(t *testing.T) { offsetsOutside(t, dir, n) })
 	t.Run("embed", func(t *testing.T) { embed(t, dir) })
 }
+
+// listenerOutput: the first has everything, hands half over, and gets it back.
+var listenerOutput = regexp.MustCompile(`^first has 0 1 2 3
+first gave up (\d \d)
+second has (\d \d)
+(?:.*\n)*first has (\d \d)
+(?:.*\n)*$`)
 
 // offsetsOutside runs the program, lets it crash between the work and the storing, and runs it again.
 func offsetsOutside(t *testing.T, dir string, n *moldau.Node) {
