@@ -1,4 +1,4 @@
-// kafkajs against a broker: admin and producer (its consumer needs groups). usage: node kafkajs.mjs HOST:PORT
+// kafkajs against a broker: admin, producer and consumer groups. usage: node kafkajs.mjs HOST:PORT
 // Prints one line "ok NAME" or "FAIL NAME: reason" per check.
 import kafkajs from 'kafkajs'
 import assert from 'node:assert/strict'
@@ -81,6 +81,68 @@ await check('partitions', async () => {
     n = (await admin.fetchTopicOffsets(topic).catch(e => { if (i === 50) throw e; return [] })).length
     await new Promise(resolve => setTimeout(resolve, 20))
   }
+})
+const consumers = []
+const records = 60
+// member starts a consumer of a group that notes what it was given; it joins in the background.
+async function member (groupId, options = {}) {
+  const consumer = kafka.consumer({ groupId, sessionTimeout: 6000, heartbeatInterval: 500, rebalanceTimeout: 10000,
+    maxWaitTimeInMs: 200, ...options })
+  const m = { consumer, got: [], assignment: null, memberId: null }
+  consumer.on(consumer.events.GROUP_JOIN, e => {
+    m.assignment = e.payload.memberAssignment['kafkajs-groups'] ?? []
+    m.memberId = e.payload.memberId
+  })
+  await consumer.connect()
+  await consumer.subscribe({ topic: 'kafkajs-groups', fromBeginning: true })
+  await consumer.run({ autoCommitInterval: 300,
+    eachMessage: async ({ partition, message }) => { m.got.push(`${partition}/${message.offset}`) } })
+  consumers.push(consumer)
+  return m
+}
+async function until (what, holds) {
+  for (let i = 0; !await holds(); i++) {
+    assert.ok(i < 300, `${what} does not come`)
+    await new Promise(resolve => setTimeout(resolve, 50))
+  }
+}
+const committed = async groupId => (await admin.fetchOffsets({ groupId, topics: ['kafkajs-groups'] }))[0].partitions
+  .reduce((n, p) => n + Math.max(0, Number(p.offset)), 0)
+
+await check('group consume and commit', async () => {
+  await admin.createTopics({ topics: [{ topic: 'kafkajs-groups', numPartitions: 4 }], waitForLeaders: true })
+  const producer = kafka.producer()
+  await producer.connect()
+  await producer.send({ topic: 'kafkajs-groups',
+    messages: Array.from({ length: records }, (_, i) => ({ partition: i % 4, value: `${i}` })) })
+  await producer.disconnect()
+  const m = await member('js')
+  await until('every record', () => m.got.length === records)
+  assert.equal(new Set(m.got).size, records)
+  await until('the commit', async () => await committed('js') === records)
+})
+await check('group rebalance', async () => {
+  const first = await member('js-two')
+  await until('the first assignment', () => first.assignment?.length === 4)
+  const second = await member('js-two')
+  await until('the sharing', () => first.assignment.length === 2 && second.assignment?.length === 2)
+  const { groups } = await admin.describeGroups(['js-two'])
+  assert.deepEqual([groups[0].state, groups[0].protocol, groups[0].members.length], ['Stable', 'RoundRobinAssigner', 2])
+  await second.consumer.stop()
+  await second.consumer.disconnect()
+  await until('the rest', () => first.assignment.length === 4)
+})
+await check('group administration', async () => {
+  const { groups } = await admin.listGroups()
+  assert.ok(groups.some(g => g.groupId === 'js' && g.protocolType === 'consumer'))
+  await assert.rejects(admin.deleteGroups(['js']), e => e.groups[0].error.type === 'NON_EMPTY_GROUP')
+  for (const c of consumers) await c.disconnect().catch(() => {})
+  await admin.setOffsets({ groupId: 'js', topic: 'kafkajs-groups', partitions: [{ partition: 0, offset: '3' }] })
+  assert.equal(await committed('js'), records - 15 + 3)
+  await admin.resetOffsets({ groupId: 'js', topic: 'kafkajs-groups', earliest: true })
+  await until('the reset', async () => await committed('js') === 0)
+  await admin.deleteGroups(['js', 'js-two'])
+  assert.ok(!(await admin.listGroups()).groups.some(g => g.groupId === 'js'))
 })
 await check('errors', async () => {
   await assert.rejects(admin.createTopics({ topics: [{ topic: 'bad/name' }] }), e => e.errors[0].type === 'INVALID_TOPIC_EXCEPTION')

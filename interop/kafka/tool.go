@@ -12,6 +12,8 @@ var tools = map[string]string{
 	"configs":             "org.apache.kafka.tools.ConfigCommand",
 	"console-producer":    "org.apache.kafka.tools.ConsoleProducer",
 	"console-consumer":    "org.apache.kafka.tools.consumer.ConsoleConsumer",
+	"consumer-groups":     "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+	"groups":              "org.apache.kafka.tools.GroupsCommand",
 	"get-offsets":         "org.apache.kafka.tools.GetOffsetShell",
 	"delete-records":      "org.apache.kafka.tools.DeleteRecordsCommand",
 	"dump-log":            "org.apache.kafka.tools.DumpLogSegments",

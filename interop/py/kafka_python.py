@@ -1,4 +1,4 @@
-"""kafka-python against a broker: admin, producer, and a consumer with assigned partitions. usage: ... HOST:PORT
+"""kafka-python against a broker: admin, producer, assigned consumers and consumer groups. usage: ... HOST:PORT
 
 Prints one line "ok NAME" or "FAIL NAME: reason" per check.
 """
@@ -116,6 +116,65 @@ def _():
     c.seek_to_beginning(tp)
     assert read(c, 1)[0].offset == 0
     c.close()
+
+
+GROUPS = "kafka-python-groups"
+
+
+def member(group, **options):
+    options.setdefault("enable_auto_commit", False)
+    return KafkaConsumer(GROUPS, bootstrap_servers=ADDRESS, group_id=group, auto_offset_reset="earliest",
+                         session_timeout_ms=6000, heartbeat_interval_ms=500, consumer_timeout_ms=10000, **options)
+
+
+def until(what, holds):
+    end = time.time() + 20
+    while not holds():
+        assert time.time() < end, what + " does not come"
+
+
+@check("group consume and commit")
+def _():
+    admin.create_topics([NewTopic(GROUPS, 4, 1)])
+    p = KafkaProducer(bootstrap_servers=ADDRESS)
+    for i in range(200):
+        p.send(GROUPS, b"%d" % i, partition=i % 4)
+    p.flush()
+    p.close()
+    c = member("py")
+    got = read(c, 200)
+    assert len({(m.partition, m.offset) for m in got}) == 200
+    c.commit()
+    assert [c.committed(TopicPartition(GROUPS, n)) for n in range(4)] == [50] * 4
+    c.close()
+    again = member("py", enable_auto_commit=True)
+    assert not again.poll(2000)
+    again.close()
+
+
+@check("group rebalance")
+def _():
+    first, second = member("py-two"), member("py-two")
+    until("the first assignment", lambda: first.poll(100) is not None and len(first.assignment()) == 4)
+
+    def shared():
+        first.poll(100)
+        second.poll(100)
+        return len(first.assignment()) == 2 and len(second.assignment()) == 2
+    until("the sharing", shared)
+    second.close()
+    until("the rest", lambda: first.poll(100) is not None and len(first.assignment()) == 4)
+    first.close()
+
+
+@check("group administration")
+def _():
+    assert ("py", "consumer") in admin.list_consumer_groups()
+    offsets = admin.list_consumer_group_offsets("py")
+    assert [offsets[TopicPartition(GROUPS, n)].offset for n in range(4)] == [50] * 4
+    assert admin.describe_consumer_groups(["py"])[0].state == "Empty"
+    assert all("NoError" in str(r) for r in admin.delete_consumer_groups(["py", "py-two"]))
+    assert "py" not in [g[0] for g in admin.list_consumer_groups()]
 
 
 @check("configs")

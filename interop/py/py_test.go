@@ -15,7 +15,7 @@ import (
 func TestKafkaPython(t *testing.T) {
 	python := venv(t)
 	n := broker.Start(t)
-	process.Checks(t, exec.Command(python, "kafka_python.py", n.Addr), 11)
+	process.Checks(t, exec.Command(python, "kafka_python.py", n.Addr), 14)
 	n.Stop(t)
 }
 
