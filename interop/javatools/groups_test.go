@@ -91,11 +91,21 @@ func (s *suite) liveGroup(t *testing.T) {
 		contains(t, s.tool(t, "consumer-groups", "--describe", "--group", group, "--state"), assignor+`\s+Stable\s+1`)
 		contains(t, s.tool(t, "consumer-groups", "--describe", "--group", group, "--members", "--verbose"),
 			`\sone\s.*grouped.*0.*1.*2`)
-		s.fails(t, "not empty", "consumer-groups", "--delete", "--group", group)
-		s.fails(t, "", "consumer-groups", "--reset-offsets", "--group", group, "--topic", "grouped", "--to-earliest", "--execute")
-		s.fails(t, "", "consumer-groups", "--delete-offsets", "--group", group, "--topic", "grouped")
+		s.complains(t, "GroupNotEmptyException", "--delete", "--group", group)
+		s.complains(t, "the current state is Stable", "--reset-offsets", "--group", group, "--topic", "grouped", "--to-earliest",
+			"--execute")
+		s.complains(t, "GroupSubscribedToTopicException", "--delete-offsets", "--group", group, "--topic", "grouped")
 		_ = member.Process.Kill()
 		_ = member.Wait()
+	}
+}
+
+// complains runs kafka-consumer-groups, which ends with 0 whatever goes wrong.
+func (s *suite) complains(t *testing.T, want string, args ...string) {
+	t.Helper()
+	r := kafka.Run(t, "", "consumer-groups", append([]string{"--bootstrap-server", s.n.Addr}, args...)...)
+	if out := r.Stdout + r.Stderr; !strings.Contains(out, "Error: ") || !strings.Contains(out, want) {
+		t.Errorf("kafka-consumer-groups %q: want an error with %q\n%s", args, want, out)
 	}
 }
 
@@ -118,7 +128,7 @@ func (s *suite) describeGroup(t *testing.T) {
 			`GROUP\s+TOPIC\s+PARTITION\s+CURRENT-OFFSET\s+LOG-END-OFFSET\s+LAG\s+CONSUMER-ID\s+HOST\s+CLIENT-ID`,
 			group+`\s+grouped\s+[012]\s+\d+\s+\d+\s+0\s+-\s+-\s+-`)
 	}
-	s.fails(t, "does not exist", "consumer-groups", "--describe", "--group", "nobody")
+	s.complains(t, "GroupIdNotFoundException", "--describe", "--group", "nobody")
 }
 
 func (s *suite) resetGroup(t *testing.T) {
