@@ -107,8 +107,8 @@ func (m *Machine) add(now time.Time, p *coordinator.Pending, a adding,
 		return reply(p, a.id, all(kafka.InvalidRequest))
 	case e == nil:
 		return reply(p, a.id, all(kafka.InvalidProducerIDMapping))
-	case e.state.preparing() && a.producer == e.successor():
-		return m.park(now, e, p) // it was told its next epoch already, and only has to wait for the markers
+	case e.awaits(a.producer):
+		return m.park(now, e, p)
 	case a.producer.ID != e.producer.ID:
 		return reply(p, a.id, all(kafka.InvalidProducerIDMapping))
 	case a.producer.Epoch != e.producer.Epoch:

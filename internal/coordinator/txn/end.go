@@ -50,6 +50,8 @@ func (m *Machine) endV2(now time.Time, p *coordinator.Pending, r *kmsg.EndTxnReq
 	rotated := e.version >= 2 && producer == coordinator.Stamp{ID: e.previousID, Epoch: lastEpoch} && e.producer.Epoch == 0
 	retry := rotated || e.version >= 2 && producer.ID == e.producer.ID && producer.Epoch+1 == e.producer.Epoch
 	switch {
+	case e.awaits(producer):
+		return m.park(now, e, p) // the end of its next transaction, and this one is not complete
 	case producer.ID != e.producer.ID && !rotated:
 		return answer(p, e.id, kafka.InvalidProducerIDMapping)
 	case producer.Epoch != e.producer.Epoch && !retry:

@@ -28,6 +28,8 @@ func (m *Machine) initProducer(now time.Time, p *coordinator.Pending, r *kmsg.In
 	switch {
 	case e == nil:
 		return m.newProducer(now, p, id, r.TransactionTimeoutMillis, spare)
+	case e.awaits(expected):
+		return m.park(now, e, p)
 	case expected.ID != kafka.NoProducer && expected.ID != e.producer.ID &&
 		(expected.ID != e.previousID || expected.Epoch < lastEpoch):
 		return answer(p, id, m.fencedCode(r.Version))

@@ -121,6 +121,12 @@ func (t transaction) completed(nowMs int64) transaction {
 	return t
 }
 
+// awaits says that p is who goes on after the transaction that is being completed: it was told its next epoch already, and
+// only has to wait for the markers.
+func (t *transaction) awaits(p coordinator.Stamp) bool {
+	return t.state.preparing() && p == t.successor()
+}
+
 // successor is the producer that the client goes on with after the transaction that is being, or was, completed.
 func (t *transaction) successor() coordinator.Stamp {
 	if t.nextID != kafka.NoProducer {
