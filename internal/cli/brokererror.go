@@ -88,6 +88,8 @@ func cureOf(e *kerr.Error) string {
 		return "the broker's disk is full or failed; its log says which"
 	case kerr.GroupIDNotFound:
 		return "moldau group list shows what exists"
+	case kerr.TransactionalIDNotFound:
+		return "moldau txn list shows what exists"
 	case kerr.NonEmptyGroup:
 		return "stop its members first; moldau group describe shows them"
 	case kerr.GroupSubscribedToTopic:

@@ -53,7 +53,7 @@ var errNoGroup = &brokerError{code: kerr.GroupIDNotFound, message: "there is no 
 
 // describeGroups describes groups of both protocols. Groups that cannot be described are in the error.
 func (s *session) describeGroups(parent context.Context, names []string) ([]groupView, error) {
-	if err := s.awaitCoordinators(parent, names...); err != nil {
+	if err := s.awaitCoordinators(parent, s.admin.FindGroupCoordinators, names...); err != nil {
 		return nil, err
 	}
 	ctx, cancel := s.bound(parent)
@@ -249,13 +249,14 @@ func (f *clientFlags) completeGroups(most int) cobra.CompletionFunc {
 	})
 }
 
-// awaitCoordinators waits until every group has a coordinator. The first question about a group makes the broker create
-// the topic that holds groups, and until that is done the client's own requests fail.
-func (s *session) awaitCoordinators(parent context.Context, names ...string) error {
+// awaitCoordinators waits until every group or transactional id has a coordinator. The first question about one makes the
+// broker create the topic that holds them, and until that is done the client's own requests fail.
+func (s *session) awaitCoordinators(parent context.Context,
+	find func(context.Context, ...string) kadm.FindCoordinatorResponses, names ...string) error {
 	ctx, cancel := s.bound(parent)
 	defer cancel()
 	for {
-		found := s.admin.FindGroupCoordinators(ctx, names...)
+		found := find(ctx, names...)
 		err := found.Error()
 		if !errors.Is(err, kerr.CoordinatorNotAvailable) {
 			return s.about("coordinator", err)
@@ -270,7 +271,7 @@ func (s *session) awaitCoordinators(parent context.Context, names ...string) err
 
 // committed gives what a group has committed.
 func (s *session) committed(parent context.Context, name string) (kadm.OffsetResponses, error) {
-	if err := s.awaitCoordinators(parent, name); err != nil {
+	if err := s.awaitCoordinators(parent, s.admin.FindGroupCoordinators, name); err != nil {
 		return nil, err
 	}
 	ctx, cancel := s.bound(parent)

@@ -56,7 +56,7 @@ given.`,
 }
 
 func (s *session) deleteGroups(parent context.Context, to streams, names []string) error {
-	if err := s.awaitCoordinators(parent, names...); err != nil {
+	if err := s.awaitCoordinators(parent, s.admin.FindGroupCoordinators, names...); err != nil {
 		return err
 	}
 	ctx, cancel := s.bound(parent)

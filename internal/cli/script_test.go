@@ -40,6 +40,8 @@ func TestScripts(t *testing.T) {
 			"overwrite": overwrite,
 			"answers":   answers,
 			"member":    member,
+			"opens":     opens,
+			"hangs":     hangs,
 		},
 	})
 }
@@ -127,7 +129,8 @@ func TestReferenceIsFresh(t *testing.T) {
 // TestEveryCommandIsExplained holds every command to a line of its own and what it needs.
 func TestEveryCommandIsExplained(t *testing.T) {
 	page := Reference()
-	for _, name := range []string{"serve", "topic create", "produce", "consume", "group reset-offsets", "explain group", "config explain", "cluster info", "log dump",
+	for _, name := range []string{"serve", "topic create", "produce", "consume", "group reset-offsets", "explain group", "txn abort",
+		"config explain", "cluster info", "log dump",
 		"doctor", "bench latency", "completion", "version"} {
 		if !strings.Contains(page, "## moldau "+name+"\n") {
 			t.Errorf("the reference lacks moldau %s", name)
