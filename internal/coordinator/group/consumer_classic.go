@@ -112,17 +112,14 @@ func (t *consumerTurn) classicJoin(call coordinator.Call, r *kmsg.JoinGroupReque
 		return nil, err
 	}
 	has := t.ownedByName(subscription.OwnedPartitions)
-	switch {
-	case downgrade && t.epoch == before:
-		// It only takes the place of the other one: what it has is settled before the group is a classic one.
-		if member, err = t.reconcile(member, t.g.targets[t.targetOf(member)], has, false); err != nil {
-			return nil, err
+	if downgrade {
+		// What the member has is settled before the group is a classic one, unless all of them will join again.
+		if t.epoch == before {
+			if member, err = t.reconcile(member, t.g.targets[t.targetOf(member)], has, false); err != nil {
+				return nil, err
+			}
 		}
-		t.downgrade([]*consumerMember{replaced}, member, nil)
-		return member, nil
-	case downgrade:
-		t.downgrade([]*consumerMember{replaced}, member, &Rebalance{Member: member.id,
-			Reason: "static member came back with another subscription, and none of the consumer protocol is left"})
+		t.downgrade([]*consumerMember{replaced}, member, "static member came back with the classic protocol"+lastConsumer)
 		return member, nil
 	}
 	target, err := t.target(was, member)

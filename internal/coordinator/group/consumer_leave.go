@@ -46,8 +46,7 @@ func (t *consumerTurn) remove(members []*consumerMember, reason string) {
 		delete(g.rejoining, m.id)
 	}
 	if t.mayDowngrade(members) {
-		t.downgrade(members, nil, &Rebalance{Member: members[0].id,
-			Reason: reason + "; none of the consumer protocol is left, so the group is a classic one"})
+		t.downgrade(members, nil, reason+lastConsumer)
 		return
 	}
 	for _, m := range members {
@@ -67,6 +66,9 @@ func (t *consumerTurn) remove(members []*consumerMember, reason string) {
 		t.write(targetMetadataRecord(g.id, t.epoch, 0))
 	}
 }
+
+// lastConsumer ends the reason of a downgrade.
+const lastConsumer = "; none of the consumer protocol is left, so the group is a classic one"
 
 // memberTimer names a timer of a member.
 func memberTimer(kind uint8, group, member string) coordinator.TimerKey {

@@ -37,8 +37,13 @@ func (m *Machine) upgrade(now time.Time, g *group) (*consumerTurn, error) {
 		if why != "" {
 			return nil, refuse(why)
 		}
-		made.targets[member.id] = member.assigned.partitions()
 		made.put(member)
+	}
+	for _, id := range sortedMembers(made) {
+		if c.phase != phaseStable {
+			made.claim(made.roster[id], m.image)
+		}
+		made.targets[id] = made.roster[id].assigned.partitions()
 	}
 	made.hash = metadataHash(m.image, made.topicsAfter(nil, nil))
 	t := m.newConsumerTurn(now, made)
@@ -65,6 +70,26 @@ func (g *consumerGroup) holdsAny(h held) bool {
 		}
 	}
 	return false
+}
+
+// claim gives a member what it said it had when it joined last and nobody was assigned since: while a group rebalances a
+// cooperative consumer goes on with partitions that the coordinator knows of by this alone.
+func (g *consumerGroup) claim(m *consumerMember, image *metadata.Image) {
+	s, err := readSubscription(m.classic.protocols[0].metadata)
+	if err != nil {
+		return
+	}
+	next := *m
+	next.assigned = m.assigned.clone()
+	for _, o := range s.OwnedPartitions {
+		topic, ok := image.Topic(o.Topic)
+		for _, n := range o.Partitions {
+			if ok && g.holder(topic.ID, n) == "" {
+				next.assigned.put(topic.ID, n, m.epoch)
+			}
+		}
+	}
+	g.put(&next)
 }
 
 // asConsumer makes a member of a consumer group of one of a classic group, or says why that cannot be.
@@ -159,15 +184,18 @@ func (t *consumerTurn) mayDowngrade(gone []*consumerMember) bool {
 }
 
 // downgrade ends the turn by making the group a classic one, without the members that are gone. One of them may be
-// replaced by a static member that has come; that alone is no reason for a rebalance, unless it subscribes to something
-// else.
-func (t *consumerTurn) downgrade(gone []*consumerMember, come *consumerMember, rebalance *Rebalance) {
+// replaced by a static member that has come.
+//
+// Where Kafka stores the target assignment, each member here gets what it has: one that was yet to give a partition up
+// would otherwise lose it to another in the eyes of a coordinator, while it goes on reading it. The rebalance that brings
+// the rest is due anyhow; only when all have what they shall have can it be spared.
+func (t *consumerTurn) downgrade(gone []*consumerMember, come *consumerMember, reason string) {
 	roster := maps.Clone(t.g.roster)
 	for _, m := range gone {
 		delete(roster, m.id)
 	}
 	ids := sortedMembers(t.g) // whose records there are
-	if come != nil { // the records so far have put it in the place of the one that is gone
+	if come != nil {          // the records so far have put it in the place of the one that is gone
 		roster[come.id] = come
 		ids = slices.Sorted(maps.Keys(roster))
 	}
@@ -177,26 +205,28 @@ func (t *consumerTurn) downgrade(gone []*consumerMember, come *consumerMember, r
 	}
 	c := newClassicGroup(t.g.id)
 	c.typeName, c.generationID, c.sinceMs = consumerProtocol, t.g.epoch, t.now.UnixMilli()
+	settled := come != nil && t.epoch == t.assignmentEpoch
 	for _, id := range slices.Sorted(maps.Keys(roster)) {
 		m := roster[id]
-		of := id
-		if come != nil && id == come.id {
-			of = t.targetOf(come)
-		}
-		c.add(m.asClassic(t.m.image, t.g.targets[of]))
+		c.add(m.asClassic(t.m.image))
+		settled = settled && m.reconciled(t.assignmentEpoch)
 	}
 	c.protocol = c.choose()
 	stored := c.metadata(func(m *classicMember) []byte { return m.assignment })
 	t.write(groupMetadataRecord(t.g.id, stored))
+	cause := Rebalance{Member: gone[0].id, Reason: reason}
+	if come != nil {
+		cause.Member = come.id
+	}
 	t.notes = nil
-	t.after = func(now time.Time) coordinator.Result { return t.m.downgraded(now, c, rebalance) }
+	t.after = func(now time.Time) coordinator.Result { return t.m.downgraded(now, c, !settled, cause) }
 }
 
 // asClassic makes a member of a classic group of one that speaks the classic protocol.
-func (m *consumerMember) asClassic(image *metadata.Image, target partitions) *classicMember {
+func (m *consumerMember) asClassic(image *metadata.Image) *classicMember {
 	x := &classicMember{id: m.id, clientID: m.clientID, clientHost: m.clientHost, instance: m.instance,
 		rebalanceMs: m.rebalanceTimeoutMs, sessionMs: m.classic.sessionTimeoutMs,
-		assignment: m.classicAssignment(image, target)}
+		assignment: m.classicAssignment(image, m.has())}
 	for _, p := range m.classic.protocols {
 		x.protocols = append(x.protocols, kmsg.JoinGroupRequestProtocol{Name: p.name, Metadata: p.metadata})
 	}
@@ -218,7 +248,7 @@ func (m *consumerMember) classicAssignment(image *metadata.Image, p partitions) 
 
 // downgraded begins the life of a group that has become a classic one. The log holds of each member the chosen protocol
 // only; those that it could speak as well are known still.
-func (m *Machine) downgraded(now time.Time, made *classicGroup, rebalance *Rebalance) coordinator.Result {
+func (m *Machine) downgraded(now time.Time, made *classicGroup, rebalance bool, cause Rebalance) coordinator.Result {
 	g := m.groups[made.id]
 	loaded := m.classicLoaded(now, g)
 	t := m.turn(now, g, nil)
@@ -227,8 +257,8 @@ func (m *Machine) downgraded(now time.Time, made *classicGroup, rebalance *Rebal
 		x.protocols = made.byID[x.id].protocols
 		t.c.index(x)
 	}
-	if rebalance != nil && t.c.phase == phaseStable {
-		t.prepare(rebalance.Member, rebalance.Reason)
+	if rebalance && t.c.phase == phaseStable {
+		t.prepare(cause.Member, cause.Reason)
 	}
 	t.Timers = append(loaded.Timers, t.Timers...)
 	t.Replies = append(loaded.Replies, t.Replies...)

@@ -68,16 +68,18 @@ func (s *offsetShard) event(e coordinator.Event) {
 }
 
 func (s *offsetShard) carryOut(r coordinator.Result) {
-	for _, t := range r.Timers {
-		if t.At.IsZero() {
-			delete(s.timers, t.Key)
-		} else {
-			s.timers[t.Key] = t.At
-		}
-	}
 	var err error
 	if len(r.Records) > 0 {
 		err = s.append(r)
+	}
+	for _, t := range r.Timers {
+		switch {
+		case err != nil: // nothing of it happens
+		case t.At.IsZero():
+			delete(s.timers, t.Key)
+		default:
+			s.timers[t.Key] = t.At
+		}
 	}
 	for _, reply := range r.Replies {
 		if err != nil {
