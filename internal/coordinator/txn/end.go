@@ -25,6 +25,8 @@ func (m *Machine) endTxn(now time.Time, p *coordinator.Pending, r *kmsg.EndTxnRe
 		return answer(p, r.TransactionalID, kafka.InvalidProducerIDMapping)
 	case r.Version >= 5:
 		return m.endV2(now, p, r, e, producer, spare)
+	case producer.ID != e.producer.ID && e.awaits(producer):
+		return m.park(now, e, p)
 	case producer.ID != e.producer.ID:
 		return answer(p, e.id, kafka.InvalidProducerIDMapping)
 	case producer.Epoch != e.producer.Epoch:
@@ -135,7 +137,7 @@ func (m *Machine) loaded(now time.Time) coordinator.Result {
 		case e.state.preparing():
 			out.Outgoing = append(out.Outgoing, m.markers(e.transaction))
 		case e.state == Ongoing:
-			out.Timers = append(out.Timers, coordinator.Timer{Key: coordinator.TimerKey{Kind: timerTimeout, Scope: id},
+			out.Timers = append(out.Timers, coordinator.Timer{Key: timeoutTimer(id),
 				At: time.UnixMilli(e.startMs + int64(e.timeoutMs))})
 		}
 	}

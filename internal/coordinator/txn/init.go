@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"moldau/internal/cluster/metadata"
 	"moldau/internal/coordinator"
 	"moldau/internal/kafka"
 )
@@ -36,7 +37,7 @@ func (m *Machine) initProducer(now time.Time, p *coordinator.Pending, r *kmsg.In
 	case e.state.preparing():
 		return m.park(now, e, p)
 	case e.state == Ongoing:
-		return m.fence(now, e, p)
+		return m.fence(now, e, p, spare)
 	}
 	return m.nextEpoch(now, p, r, e, expected, spare)
 }
@@ -58,7 +59,7 @@ func (m *Machine) newProducer(now time.Time, p *coordinator.Pending, id string, 
 	if spare == kafka.NoProducer {
 		return draw(p)
 	}
-	t := transaction{id: id, producer: coordinator.Stamp{ID: spare}, previousID: kafka.NoProducer, nextID: kafka.NoProducer,
+	t := transaction{id: id, producer: coordinator.Stamp{ID: spare}, previousID: spare, nextID: kafka.NoProducer,
 		timeoutMs: timeoutMs, startMs: -1, updateMs: now.UnixMilli()}
 	return m.initialised(p, t, kafka.NoProducerEpoch)
 }
@@ -69,7 +70,7 @@ func (m *Machine) nextEpoch(now time.Time, p *coordinator.Pending, r *kmsg.InitP
 	known := expected.ID != kafka.NoProducer
 	t := e.transaction
 	t.state, t.partitions, t.startMs = Empty, nil, -1
-	t.timeoutMs, t.updateMs = r.TransactionTimeoutMillis, now.UnixMilli()
+	t.previousID, t.timeoutMs, t.updateMs = t.producer.ID, r.TransactionTimeoutMillis, now.UnixMilli()
 	previous := kafka.NoProducerEpoch
 	if known {
 		previous = e.producer.Epoch
@@ -84,7 +85,6 @@ func (m *Machine) nextEpoch(now time.Time, p *coordinator.Pending, r *kmsg.InitP
 		if spare == kafka.NoProducer {
 			return draw(p)
 		}
-		t.previousID = t.producer.ID
 		t.producer = coordinator.Stamp{ID: spare}
 	default:
 		t.producer.Epoch++
@@ -108,42 +108,70 @@ func (m *Machine) initialised(p *coordinator.Pending, t transaction, previous ka
 }
 
 // fence aborts an open transaction and keeps the request until that is done.
-func (m *Machine) fence(now time.Time, e *entry, p *coordinator.Pending) coordinator.Result {
-	out := m.abort(now, e)
-	out.Then = func(now time.Time, err error) coordinator.Result {
+func (m *Machine) fence(now time.Time, e *entry, p *coordinator.Pending, spare kafka.ProducerID) coordinator.Result {
+	if m.rotates(e) && spare == kafka.NoProducer {
+		return draw(p)
+	}
+	return m.abort(now, e, spare, func(now time.Time, err error) coordinator.Result {
 		if err != nil {
 			return answer(p, e.id, err)
 		}
 		return m.park(now, e, p)
+	})
+}
+
+// rotates says whether the coordinator needs a new producer id to abort the transaction.
+func (m *Machine) rotates(e *entry) bool { return m.version() >= 2 && e.exhausted() }
+
+// version is the transaction protocol that the cluster has finalized (transaction.version).
+func (m *Machine) version() int16 { return m.image.Feature(metadata.TransactionVersionFeature) }
+
+// abort ends an open transaction by the coordinator's own decision. The producer that had it may still recover by naming
+// the epoch it had.
+func (m *Machine) abort(now time.Time, e *entry, spare kafka.ProducerID,
+	then func(time.Time, error) coordinator.Result) coordinator.Result {
+	if !m.rotates(e) {
+		spare = kafka.NoProducer
+	}
+	before := e.producer.Epoch
+	out := m.write(e.fenced(m.version(), spare, now.UnixMilli()))
+	out.Then = func(now time.Time, err error) coordinator.Result {
+		if err == nil {
+			e.lastEpoch = before
+		}
+		return then(now, err)
 	}
 	return out
 }
 
-// abort ends an open transaction by the coordinator's own decision.
-func (m *Machine) abort(now time.Time, e *entry) coordinator.Result {
-	return m.write(e.fenced(now.UnixMilli()))
-}
-
 // timedOut aborts a transaction that was open for longer than its producer allowed.
-func (m *Machine) timedOut(now time.Time, id string) coordinator.Result {
+func (m *Machine) timedOut(now time.Time, id string, spare kafka.ProducerID) coordinator.Result {
 	e := m.ids[id]
 	if e == nil || e.state != Ongoing {
 		return coordinator.Result{}
 	}
-	timer := coordinator.Timer{Key: coordinator.TimerKey{Kind: timerTimeout, Scope: id}}
 	if due := time.UnixMilli(e.startMs + int64(e.timeoutMs)); now.Before(due) {
-		timer.At = due
-		return coordinator.Result{Scope: id, Timers: []coordinator.Timer{timer}}
+		return coordinator.Result{Scope: id, Timers: []coordinator.Timer{{Key: timeoutTimer(id), At: due}}}
 	}
-	out := m.abort(now, e)
-	out.Then = func(now time.Time, err error) coordinator.Result {
+	if m.rotates(e) && spare == kafka.NoProducer {
+		return coordinator.Result{Outgoing: []coordinator.Work{DrawProducerID{
+			Drawn: func(spare kafka.ProducerID, err error) coordinator.Event { return drawnForAbort{id, spare, err} }}}}
+	}
+	return m.abort(now, e, spare, func(now time.Time, err error) coordinator.Result {
 		if err == nil {
 			return coordinator.Result{}
 		}
-		timer.At = now.Add(retryAppend)
-		return coordinator.Result{Scope: id, Timers: []coordinator.Timer{timer}}
-	}
-	return out
+		return abortLater(now, id)
+	})
+}
+
+func timeoutTimer(id string) coordinator.TimerKey {
+	return coordinator.TimerKey{Kind: timerTimeout, Scope: id}
+}
+
+// abortLater tries again to abort a transaction whose time is up.
+func abortLater(now time.Time, id string) coordinator.Result {
+	return coordinator.Result{Scope: id, Timers: []coordinator.Timer{{Key: timeoutTimer(id), At: now.Add(retryAppend)}}}
 }
 
 // retryAppend is how long the coordinator waits after it could not append what nobody else will ask for again.

@@ -109,6 +109,13 @@ type drawn struct {
 	err     error
 }
 
+// drawnForAbort brings a producer id for a transaction whose time is up.
+type drawnForAbort struct {
+	id    string
+	spare kafka.ProducerID
+	err   error
+}
+
 // marked tells that all markers of a transaction were written.
 type marked struct {
 	id       string
@@ -130,6 +137,11 @@ func (m *Machine) Handle(now time.Time, e coordinator.Event, _ *rand.Rand) coord
 			return answer(e.request, "", e.err)
 		}
 		return m.request(now, e.request, e.id)
+	case drawnForAbort:
+		if e.err != nil {
+			return abortLater(now, e.id)
+		}
+		return m.timedOut(now, e.id, e.spare)
 	case marked:
 		return m.marked(now, e)
 	case coordinator.TimerFired:
@@ -165,7 +177,7 @@ func (m *Machine) request(now time.Time, p *coordinator.Pending, spare kafka.Pro
 func (m *Machine) fired(now time.Time, k coordinator.TimerKey) coordinator.Result {
 	switch k.Kind {
 	case timerTimeout:
-		return m.timedOut(now, k.Scope)
+		return m.timedOut(now, k.Scope, kafka.NoProducer)
 	case timerPark:
 		return m.unpark(k.Scope, kafka.ConcurrentTransactions)
 	case timerExpiration:
@@ -231,8 +243,8 @@ func (m *Machine) unpark(id string, err error) coordinator.Result {
 // write gives the result that records a transition: the timer of the transaction follows its state, and what was decided
 // is carried out.
 func (m *Machine) write(t transaction) coordinator.Result {
-	out := coordinator.Result{Scope: t.id, Records: []coordinator.Record{t.record()}}
-	timeout := coordinator.Timer{Key: coordinator.TimerKey{Kind: timerTimeout, Scope: t.id}}
+	out := coordinator.Result{Scope: t.id, Records: []coordinator.Record{t.record(m.version() >= 1)}}
+	timeout := coordinator.Timer{Key: timeoutTimer(t.id)}
 	if t.state == Ongoing {
 		timeout.At = time.UnixMilli(t.startMs + int64(t.timeoutMs))
 	}

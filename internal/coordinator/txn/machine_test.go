@@ -18,6 +18,7 @@ type bench struct {
 	t       *testing.T
 	m       *Machine
 	now     time.Time
+	image   *metadata.Image
 	log     []coordinator.Record
 	timers  map[coordinator.TimerKey]time.Time
 	markers []WriteMarkers // not written yet
@@ -35,20 +36,27 @@ func options() Options {
 
 func newBench(t *testing.T) *bench {
 	b := &bench{t: t, now: time.UnixMilli(1_000_000), nextID: 100}
+	var err error
+	b.image, _, err = metadata.New().Apply([]metadata.Record{
+		&metadata.FeatureLevelRecord{Name: metadata.MetadataVersionFeature, Level: metadata.LatestMetadataVersion},
+		&metadata.FeatureLevelRecord{Name: metadata.TransactionVersionFeature, Level: 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	b.restart()
 	return b
 }
 
 // restart loads a new machine from the log.
 func (b *bench) restart() {
-	b.m = New(options(), metadata.New())
+	b.m = New(options(), b.image)
 	b.timers, b.markers = map[coordinator.TimerKey]time.Time{}, nil
 	for _, r := range b.log {
 		if err := b.m.Apply(r, coordinator.Origin{Producer: coordinator.NoStamp}); err != nil {
 			b.t.Fatal(err)
 		}
 	}
-	b.handle(coordinator.Loaded{Image: metadata.New(), LeaderEpoch: 7})
+	b.handle(coordinator.Loaded{Image: b.image, LeaderEpoch: 7})
 }
 
 func (b *bench) handle(e coordinator.Event) {
@@ -387,7 +395,7 @@ func TestRecords(t *testing.T) {
 			startMs:    4, updateMs: 5, version: 2},
 		{id: "y", producer: coordinator.Stamp{ID: 1}, previousID: -1, nextID: -1, state: CompleteAbort, version: 1},
 	} {
-		r := want.record()
+		r := want.record(true)
 		id, err := parseKey(r.Key)
 		if err != nil || id != want.id {
 			t.Fatal(id, err)

@@ -9,7 +9,7 @@ import (
 )
 
 // The bytes of __transaction_state. The key is of version 0; values are of version 0, or 1 (flexible) once
-// transaction.version is at least 1, which is what is written. Both are read.
+// transaction.version is at least 1. Both are read.
 
 // Tags of the value.
 const (
@@ -19,18 +19,24 @@ const (
 	tagNextProducerEpoch  = 3
 )
 
-// record encodes the state of a transaction.
-func (t *transaction) record() coordinator.Record {
+// record encodes the state of a transaction. Not flexible, it can tell nothing of transactions v2.
+func (t *transaction) record(flexible bool) coordinator.Record {
 	b := make([]byte, 0, 64+16*len(t.partitions))
-	b = binary.BigEndian.AppendUint16(b, 1)
+	version := uint16(0)
+	if flexible {
+		version = 1
+	}
+	b = binary.BigEndian.AppendUint16(b, version)
 	b = binary.BigEndian.AppendUint64(b, uint64(t.producer.ID))
 	b = binary.BigEndian.AppendUint16(b, uint16(t.producer.Epoch))
 	b = binary.BigEndian.AppendUint32(b, uint32(t.timeoutMs))
 	b = append(b, byte(t.state))
-	b = t.appendPartitions(b)
+	b = t.appendPartitions(b, flexible)
 	b = binary.BigEndian.AppendUint64(b, uint64(t.updateMs))
 	b = binary.BigEndian.AppendUint64(b, uint64(t.startMs))
-	b = t.appendTags(b)
+	if flexible {
+		b = t.appendTags(b)
+	}
 	return coordinator.Record{Key: key(t.id), Value: b}
 }
 
@@ -42,9 +48,9 @@ func key(id string) []byte {
 }
 
 // appendPartitions writes the partitions by topic: null for an id that never had a transaction.
-func (t *transaction) appendPartitions(b []byte) []byte {
+func (t *transaction) appendPartitions(b []byte, flexible bool) []byte {
 	if t.state == Empty {
-		return append(b, 0)
+		return appendLength(b, -1, flexible)
 	}
 	topics := 0
 	for i, tp := range t.partitions {
@@ -52,22 +58,36 @@ func (t *transaction) appendPartitions(b []byte) []byte {
 			topics++
 		}
 	}
-	b = binary.AppendUvarint(b, uint64(topics+1))
+	b = appendLength(b, topics, flexible)
 	for rest := t.partitions; len(rest) > 0; {
 		n := slices.IndexFunc(rest, func(tp kafka.TopicPartition) bool { return tp.Topic != rest[0].Topic })
 		if n < 0 {
 			n = len(rest)
 		}
-		b = binary.AppendUvarint(b, uint64(len(rest[0].Topic)+1))
+		if flexible {
+			b = binary.AppendUvarint(b, uint64(len(rest[0].Topic)+1))
+		} else {
+			b = binary.BigEndian.AppendUint16(b, uint16(len(rest[0].Topic)))
+		}
 		b = append(b, rest[0].Topic...)
-		b = binary.AppendUvarint(b, uint64(n+1))
+		b = appendLength(b, n, flexible)
 		for _, tp := range rest[:n] {
 			b = binary.BigEndian.AppendUint32(b, uint32(tp.Partition))
 		}
-		b = append(b, 0)
+		if flexible {
+			b = append(b, 0) // no tags
+		}
 		rest = rest[n:]
 	}
 	return b
+}
+
+// appendLength writes the length of an array; -1 is null.
+func appendLength(b []byte, n int, flexible bool) []byte {
+	if flexible {
+		return binary.AppendUvarint(b, uint64(n+1))
+	}
+	return binary.BigEndian.AppendUint32(b, uint32(int32(n)))
 }
 
 // appendTags writes the tagged fields that differ from their defaults.

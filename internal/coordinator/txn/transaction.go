@@ -39,8 +39,8 @@ func (s State) idle() bool { return s == Empty || s == CompleteCommit || s == Co
 type transaction struct {
 	id       string
 	producer coordinator.Stamp
-	// previousID is the producer id before the last rotation; nextID takes over, with epoch 0, when the transaction that
-	// is being completed has used the last epoch.
+	// previousID is the producer id before the last transition; nextID takes over, with epoch 0, when the transaction
+	// that is being completed has used the last epoch.
 	previousID, nextID kafka.ProducerID
 	timeoutMs          int32
 	state              State
@@ -79,7 +79,7 @@ func (t transaction) with(tps []kafka.TopicPartition, version int16, nowMs int64
 	t.partitions = append(slices.Clone(t.partitions), tps...)
 	slices.SortFunc(t.partitions, comparePartitions)
 	t.partitions = slices.Compact(t.partitions)
-	t.version, t.updateMs = version, nowMs
+	t.previousID, t.version, t.updateMs = t.producer.ID, version, nowMs
 	return t
 }
 
@@ -96,25 +96,24 @@ func (t transaction) prepared(commit bool, version int16, nextID kafka.ProducerI
 	if version >= 2 {
 		t.producer.Epoch++
 	}
-	t.version, t.nextID, t.updateMs = version, nextID, nowMs
+	t.previousID, t.version, t.nextID, t.updateMs = t.producer.ID, version, nextID, nowMs
 	return t
 }
 
-// fenced gives the transaction aborted by the coordinator: no epoch that a client holds is valid any more.
-func (t transaction) fenced(nowMs int64) transaction {
-	version := t.version
+// fenced gives the transaction aborted by the coordinator: no epoch that a client holds is valid any more. version is what
+// the cluster has finalized, whichever protocol the client spoke; nextID is as for prepared.
+func (t transaction) fenced(version int16, nextID kafka.ProducerID, nowMs int64) transaction {
 	if version < 2 {
 		t.producer.Epoch++
 	}
-	return t.prepared(false, version, kafka.NoProducer, nowMs)
+	return t.prepared(false, version, nextID, nowMs)
 }
 
 // completed gives the transaction after all its markers were written.
 func (t transaction) completed(nowMs int64) transaction {
 	t.state += CompleteCommit - PrepareCommit // PrepareAbort to CompleteAbort likewise
-	t.partitions, t.updateMs = nil, nowMs
+	t.previousID, t.partitions, t.updateMs = t.producer.ID, nil, nowMs
 	if t.nextID != kafka.NoProducer {
-		t.previousID = t.producer.ID
 		t.producer = coordinator.Stamp{ID: t.nextID}
 		t.nextID = kafka.NoProducer
 	}
@@ -122,9 +121,9 @@ func (t transaction) completed(nowMs int64) transaction {
 }
 
 // awaits says that p is who goes on after the transaction that is being completed: it was told its next epoch already, and
-// only has to wait for the markers.
+// only has to wait for the markers. So has everybody with the producer id that takes over: whose epoch is right shows then.
 func (t *transaction) awaits(p coordinator.Stamp) bool {
-	return t.state.preparing() && p == t.successor()
+	return t.state.preparing() && (p == t.successor() || t.nextID != kafka.NoProducer && p.ID == t.nextID)
 }
 
 // successor is the producer that the client goes on with after the transaction that is being, or was, completed.
