@@ -280,3 +280,37 @@ func TestHangingTransaction(t *testing.T) {
 		t.Fatal(got)
 	}
 }
+
+// TestTransactionOverDeletedTopic: what is gone does not keep a transaction from ending everywhere else.
+func TestTransactionOverDeletedTopic(t *testing.T) {
+	n := moldautest.Start(t)
+	createTopics(t, n, 2, "orders", "gone")
+	c := n.Client(t, kgo.TransactionalID("t"))
+	if err := c.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	for _, topic := range []string{"orders", "gone"} {
+		if err := c.ProduceSync(within(t), &kgo.Record{Topic: topic, Value: []byte("v")}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	admin := kadm.NewClient(n.Client(t))
+	if _, err := admin.DeleteTopics(within(t), "gone"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.EndTransaction(within(t), kgo.TryCommit); err != nil {
+		t.Fatal(err)
+	}
+	for ctx := within(t); ; time.Sleep(10 * time.Millisecond) {
+		described, err := admin.DescribeTransactions(ctx, "t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if described["t"].State == "CompleteCommit" {
+			break
+		}
+	}
+	if got := stable(t, n, "orders"); len(got) != 1 {
+		t.Fatal(got)
+	}
+}

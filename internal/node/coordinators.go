@@ -20,11 +20,12 @@ import (
 
 // coordinators are the coordinators of groups and of transactions and what they share.
 type coordinators struct {
-	n       *Node
-	loaders loaders
-	groups  *coordinator.Runtime
-	txns    *coordinator.Runtime
-	markers *markers
+	n        *Node
+	loaders  loaders
+	groups   *coordinator.Runtime
+	txns     *coordinator.Runtime
+	markers  *markers
+	verifier *verifier
 	// What follows from the settings in the newest image; read on every event.
 	groupSettings atomic.Pointer[group.Settings]
 	keepBytes     atomic.Int64
@@ -35,7 +36,7 @@ func newCoordinators(n *Node) *coordinators {
 	c.configure(n.publisher.Image())
 	ms := func(key string) time.Duration { return time.Duration(n.config.Int64(key)) * time.Millisecond }
 	timeout := ms("offsets.commit.timeout.ms")
-	c.markers = newMarkers(n)
+	c.markers, c.verifier = newMarkers(n), newVerifier(n)
 	machine := group.Options{
 		Settings: func() group.Settings { return *c.groupSettings.Load() },
 		Consumer: func(image *metadata.Image, id string) group.ConsumerSettings {
@@ -89,6 +90,7 @@ func (c *coordinators) close() {
 	c.groups.Close()
 	c.txns.Close()
 	c.markers.close()
+	c.verifier.close()
 	c.loaders.close()
 }
 

@@ -28,7 +28,7 @@ func (n *Node) bind() error {
 		Image:   n.publisher.Image, Partitions: n.manager, Host: n, After: n.after,
 		Control: n.forward, Quorum: n.control.Describe, ProducerID: n.producers.draw,
 		Advertised: n.advertised, LogDirs: n.logDirs, Metrics: n.metrics.handlers(),
-		Groups: n.coordinators.groups, Transactions: n.coordinators.txns, Verify: n.verify, WriteMarker: n.writeMarker,
+		Groups: n.coordinators.groups, Transactions: n.coordinators.txns, Verify: n.coordinators.verifier.ask, WriteMarker: n.writeMarker,
 	}
 	table, err := server.NewTable(n.versionInfo(), b.Rows()...)
 	if err != nil {

@@ -3,15 +3,11 @@ package node
 import (
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"moldau/internal/cluster/metadata"
-	"moldau/internal/cluster/replica"
 	"moldau/internal/coordinator"
 	"moldau/internal/coordinator/txn"
 	"moldau/internal/edge/api"
 	"moldau/internal/kafka"
-	"moldau/internal/promise"
 )
 
 // transactional makes o the options of the transaction coordinators.
@@ -47,44 +43,4 @@ func (c *coordinators) work(w coordinator.Work, _ coordinator.ShardID, alive fun
 	case txn.WriteMarkers:
 		c.markers.add(&marking{m: c.markers, work: w, alive: alive, done: done, left: w.Partitions})
 	}
-}
-
-// Verify implements replica.Host: it asks the coordinator of a producer's transaction.
-func (n *Node) Verify(p *replica.Partition, c replica.TxnCheck) {
-	n.verify(c).OnDone(func(err error) {
-		e := p.Verified(n.o.Now(), c, err)
-		e.Run(n)
-	})
-}
-
-// verify asks the coordinator whether a partition is in a producer's transaction, or adds it. It is answered in bounded
-// time: what a coordinator parks, it sends away after moldau.transaction.wait.ms.
-func (n *Node) verify(c replica.TxnCheck) *promise.Promise[error] {
-	r := kmsg.NewPtrAddPartitionsToTxnRequest()
-	r.Version = 5
-	t := kmsg.NewAddPartitionsToTxnRequestTransaction()
-	t.TransactionalID, t.VerifyOnly = c.TransactionalID, !c.Add
-	t.ProducerID, t.ProducerEpoch = int64(c.Producer), int16(c.Epoch)
-	topic := kmsg.NewAddPartitionsToTxnRequestTransactionTopic()
-	topic.Topic, topic.Partitions = c.Partition.Topic, []int32{c.Partition.Partition}
-	t.Topics = append(t.Topics, topic)
-	r.Transactions = append(r.Transactions, t)
-	p := coordinator.NewPending(coordinator.Call{Principal: kafka.Anonymous, ClientID: "broker"}, r)
-	return promise.Map(n.coordinators.txns.Do(c.TransactionalID, p), confirmation)
-}
-
-// confirmation reads the answer on one partition.
-func confirmation(a coordinator.Answer) error {
-	if a.Err != nil {
-		return a.Err
-	}
-	body, ok := a.Body.(*kmsg.AddPartitionsToTxnResponse)
-	if !ok || len(body.Transactions) != 1 || len(body.Transactions[0].Topics) != 1 ||
-		len(body.Transactions[0].Topics[0].Partitions) != 1 {
-		return kafka.UnknownServerError
-	}
-	if code := kafka.Code(body.Transactions[0].Topics[0].Partitions[0].ErrorCode); code != kafka.None {
-		return code
-	}
-	return nil
 }
