@@ -50,7 +50,7 @@ func (m *Machine) consumerClassicJoin(now time.Time, p *coordinator.Pending, r *
 	a := kmsg.NewPtrJoinGroupResponse()
 	a.SetVersion(r.Version)
 	a.MemberID, a.Generation = member.id, member.epoch
-	a.ProtocolType, a.Protocol = kmsg.StringPtr(consumerProtocol), kmsg.StringPtr(member.classic.protocols[0].name)
+	a.ProtocolType, a.Protocol = kmsg.StringPtr(consumerProtocol), kmsg.StringPtr(member.classic.preferred().name)
 	return t.result(p, coordinator.Answer{Body: a})
 }
 
@@ -213,7 +213,7 @@ func (m *Machine) consumerClassicSync(now time.Time, p *coordinator.Pending, r *
 		return failed(p, r.Group, err)
 	}
 	if r.ProtocolType != nil && *r.ProtocolType != consumerProtocol ||
-		r.Protocol != nil && *r.Protocol != member.classic.protocols[0].name {
+		r.Protocol != nil && *r.Protocol != member.classic.preferred().name {
 		return failed(p, r.Group, kafka.InconsistentGroupProtocol)
 	}
 	t := m.newConsumerTurn(now, c)

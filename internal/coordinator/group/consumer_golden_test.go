@@ -162,7 +162,7 @@ func goldenTime(t *testing.T, l goldenLine) (at time.Time, imageVersion int64) {
 	return at, imageVersion
 }
 
-func goldenBytes(t *testing.T, s string) []byte {
+func goldenBytes(t testing.TB, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(s)
 	if err != nil {

@@ -133,6 +133,11 @@ func (t *consumerTurn) heartbeat(call coordinator.Call, r *kmsg.ConsumerGroupHea
 		return nil, err
 	}
 	t.timers = append(t.timers, t.sessionTimer(member))
+	if was.classic != nil { // it speaks another protocol now
+		t.timers = append(t.timers, coordinator.Timer{Key: memberTimer(timerRejoin, t.g.id, member.id)},
+			coordinator.Timer{Key: memberTimer(timerResync, t.g.id, member.id)})
+		delete(t.g.rejoining, member.id)
+	}
 
 	a := r.ResponseKind().(*kmsg.ConsumerGroupHeartbeatResponse)
 	a.MemberID, a.MemberEpoch = kmsg.StringPtr(member.id), member.epoch

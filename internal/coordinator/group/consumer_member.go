@@ -52,6 +52,14 @@ type classicProtocol struct {
 	metadata []byte
 }
 
+// preferred is the protocol that the member is told the group uses, as every one assigns alike here.
+func (c *classicFace) preferred() classicProtocol {
+	if len(c.protocols) == 0 {
+		return classicProtocol{}
+	}
+	return c.protocols[0]
+}
+
 func newConsumerMember(id string) *consumerMember {
 	return &consumerMember{id: id, rebalanceTimeoutMs: -1, state: memberStable}
 }

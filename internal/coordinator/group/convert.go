@@ -75,7 +75,7 @@ func (g *consumerGroup) holdsAny(h held) bool {
 // claim gives a member what it said it had when it joined last and nobody was assigned since: while a group rebalances a
 // cooperative consumer goes on with partitions that the coordinator knows of by this alone.
 func (g *consumerGroup) claim(m *consumerMember, image *metadata.Image) {
-	s, err := readSubscription(m.classic.protocols[0].metadata)
+	s, err := readSubscription(m.classic.preferred().metadata)
 	if err != nil {
 		return
 	}
@@ -237,7 +237,7 @@ func (m *consumerMember) asClassic(image *metadata.Image) *classicMember {
 // its subscription.
 func (m *consumerMember) classicAssignment(image *metadata.Image, p partitions) []byte {
 	a := kmsg.NewConsumerMemberAssignment()
-	if subscription, err := readSubscription(m.classic.protocols[0].metadata); err == nil {
+	if subscription, err := readSubscription(m.classic.preferred().metadata); err == nil {
 		a.Version = subscription.Version
 	}
 	for _, t := range describePartitions(image, p) {

@@ -135,6 +135,7 @@ func (m *Machine) handle(now time.Time, e coordinator.Event, rnd *rand.Rand) coo
 		return m.fired(now, e.Key, rnd)
 	case coordinator.Loaded:
 		m.image = e.Image
+		m.newTopics = int64(e.Image.Offset()) // what came before is not known
 		return m.loaded(now)
 	case groupLoaded:
 		return m.groupLoaded(now, e)

@@ -64,7 +64,10 @@ func (t *consumerTurn) changePattern(was, member *consumerMember, may func(strin
 // regexIsDue says whether the patterns of the group, with the member as it will be, are to be evaluated: at once when one
 // never was, and from time to time when topics have come or the last evaluation is old.
 func (t *consumerTurn) regexIsDue(was, member *consumerMember) bool {
-	_, patterns := changedCounts(t.g, []*consumerMember{was}, member)
+	patterns := t.g.pattern
+	if was.regex != member.regex {
+		_, patterns = changedCounts(t.g, []*consumerMember{was}, member)
+	}
 	if len(patterns) == 0 {
 		return false
 	}
