@@ -25,7 +25,7 @@ const (
 )
 
 func newExplain(s streams) *cobra.Command {
-	return group("explain", "Say why something is as it is", newExplainGroup(s))
+	return group("explain", "Say why something is as it is", newExplainGroup(s), newExplainPartition(s), newExplainTxn(s))
 }
 
 // explainFlags say where the node is that knows.
@@ -43,12 +43,11 @@ kept in memory and begins with the node.`,
 		Example: `  moldau explain group billing
   moldau explain group billing --admin 10.0.0.7:9644 -o json`,
 		Args: args(1, 1, "the name of a group")}
-	f := explainFlags{given: func() bool { return c.Flags().Changed("admin") }}
-	c.Flags().StringVar(&f.admin, "admin", defaultAdmin, "`host:port` of the node's admin listener (environment "+adminEnv+")")
-	c.Flags().DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for an answer")
+	f := explainFlagsOf(c)
 	output := outputFlag(c)
 	c.RunE = func(cmd *cobra.Command, names []string) error {
-		e, err := f.ask(cmd.Context(), names[0])
+		e, err := askNode[node.GroupExplanation](cmd.Context(), *f, "/groups/"+url.PathEscape(names[0]), "group "+names[0],
+			"moldau group describe names the coordinator of a group")
 		if err != nil {
 			return err
 		}
@@ -60,6 +59,14 @@ kept in memory and begins with the node.`,
 	return c
 }
 
+// explainFlagsOf adds the flags of all commands that ask a node's admin listener.
+func explainFlagsOf(c *cobra.Command) *explainFlags {
+	f := &explainFlags{given: func() bool { return c.Flags().Changed("admin") }}
+	c.Flags().StringVar(&f.admin, "admin", defaultAdmin, "`host:port` of the node's admin listener (environment "+adminEnv+")")
+	c.Flags().DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for an answer")
+	return f
+}
+
 func (f explainFlags) address() string {
 	if env := os.Getenv(adminEnv); env != "" && !f.given() {
 		return env
@@ -67,13 +74,13 @@ func (f explainFlags) address() string {
 	return f.admin
 }
 
-// ask gets an explanation from the node.
-func (f explainFlags) ask(ctx context.Context, name string) (node.GroupExplanation, error) {
-	var e node.GroupExplanation
+// askNode gets an explanation from a node's admin listener. what names what it is about, elsewhere says how to find the
+// node that knows when this one does not.
+func askNode[E any](ctx context.Context, f explainFlags, path, what, elsewhere string) (E, error) {
+	var e E
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	at := "http://" + f.address() + "/groups/" + url.PathEscape(name)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+f.address()+path, nil)
 	if err != nil {
 		return e, fmt.Errorf("--admin %s: it must be host:port, such as %s", f.address(), defaultAdmin)
 	}
@@ -94,9 +101,9 @@ func (f explainFlags) ask(ctx context.Context, name string) (node.GroupExplanati
 			return e, fmt.Errorf("%s answers %s; see whether it is a moldau node's admin listener", f.address(), resp.Status)
 		}
 		if resp.StatusCode == http.StatusMisdirectedRequest {
-			why.Error += "; moldau group describe names the coordinator of a group"
+			why.Error += "; " + elsewhere
 		}
-		return e, fmt.Errorf("group %s: %s", name, why.Error)
+		return e, fmt.Errorf("%s: %s", what, why.Error)
 	}
 	if err := body.Decode(&e); err != nil {
 		return e, fmt.Errorf("%s answers something else (%w); see whether it is a moldau node's admin listener", f.address(), err)

@@ -129,7 +129,7 @@ func TestReferenceIsFresh(t *testing.T) {
 // TestEveryCommandIsExplained holds every command to a line of its own and what it needs.
 func TestEveryCommandIsExplained(t *testing.T) {
 	page := Reference()
-	for _, name := range []string{"serve", "topic create", "produce", "consume", "group reset-offsets", "explain group", "txn abort",
+	for _, name := range []string{"serve", "topic create", "produce", "consume", "group reset-offsets", "explain group", "explain partition", "explain txn", "txn abort",
 		"config explain", "cluster info", "log dump",
 		"doctor", "bench latency", "completion", "version"} {
 		if !strings.Contains(page, "## moldau "+name+"\n") {

@@ -2,12 +2,15 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/pprof"
 	"time"
+
+	"moldau/internal/kafka"
 )
 
 // admin is the HTTP listener for people and machines that watch the node: metrics, health and profiles. It is bound to
@@ -40,6 +43,8 @@ func newAdmin(n *Node, address string) (*admin, error) {
 		fmt.Fprintln(w, "ready")
 	})
 	mux.HandleFunc("GET /groups/{name}", n.serveGroup)
+	mux.HandleFunc("GET /transactions/{id}", n.serveTransaction)
+	mux.HandleFunc("GET /partitions/{topic}/{partition}", n.servePartition)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -65,4 +70,26 @@ func (a *admin) close() {
 		_ = a.server.Close()
 	}
 	<-a.done
+}
+
+// adminError is the body of an answer that is none.
+type adminError struct {
+	Error string `json:"error"`
+}
+
+// answerAdmin answers with a document, or with why there is none.
+func answerAdmin(w http.ResponseWriter, body any, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	if err != nil {
+		status := http.StatusServiceUnavailable
+		switch kafka.CodeOf(err) {
+		case kafka.GroupIDNotFound, kafka.TransactionalIDNotFound, kafka.UnknownTopicOrPartition:
+			status = http.StatusNotFound
+		case kafka.NotCoordinator, kafka.NotLeaderOrFollower:
+			status = http.StatusMisdirectedRequest
+		}
+		w.WriteHeader(status)
+		body = adminError{err.Error()}
+	}
+	_ = json.NewEncoder(w).Encode(body) // the client is gone
 }

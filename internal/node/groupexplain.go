@@ -1,7 +1,6 @@
 package node
 
 import (
-	"encoding/json"
 	"net/http"
 	"time"
 
@@ -42,29 +41,10 @@ type RebalanceNote struct {
 	Reason     string    `json:"reason"`
 }
 
-// adminError is the body of an answer that is none.
-type adminError struct {
-	Error string `json:"error"`
-}
-
 // serveGroup answers GET /groups/NAME.
 func (n *Node) serveGroup(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("name")
-	e, err := n.explainGroup(name)
-	w.Header().Set("Content-Type", "application/json")
-	body := any(e)
-	if err != nil {
-		status := http.StatusServiceUnavailable
-		switch kafka.CodeOf(err) {
-		case kafka.GroupIDNotFound:
-			status = http.StatusNotFound
-		case kafka.NotCoordinator:
-			status = http.StatusMisdirectedRequest
-		}
-		w.WriteHeader(status)
-		body = adminError{err.Error()}
-	}
-	_ = json.NewEncoder(w).Encode(body) // the client is gone
+	e, err := n.explainGroup(r.PathValue("name"))
+	answerAdmin(w, e, err)
 }
 
 func (n *Node) explainGroup(name string) (GroupExplanation, error) {

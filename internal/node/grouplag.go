@@ -11,7 +11,6 @@ import (
 	"moldau/internal/coordinator"
 	"moldau/internal/coordinator/group"
 	"moldau/internal/kafka"
-	"moldau/internal/storage/record"
 	"moldau/internal/telemetry"
 )
 
@@ -83,24 +82,13 @@ func (x lagging) age(now time.Time) float64 {
 	if x.records == 0 {
 		return 0
 	}
-	extents, err := x.partition.Log().View().Read(x.at, x.partition.HighWatermark(), 1, true)
-	if err != nil {
+	head, ok := headerAt(x.partition.Log().View(), x.at, x.partition.HighWatermark())
+	if !ok {
 		return -1
 	}
-	defer extents.Release()
-	for file, r := range extents.Parts() {
-		head := make(record.Batch, record.HeaderSize)
-		if r.Len < len(head) {
-			return -1
-		}
-		if n, err := file.ReadAt(head, r.Pos); n < len(head) || err != nil {
-			return -1
-		}
-		written := head.MaxTimestamp()
-		if head.BaseOffset() >= x.at && !head.IsLogAppendTime() && !head.HasDeleteHorizon() {
-			written = head.BaseTimestamp()
-		}
-		return max(now.Sub(time.UnixMilli(written)).Seconds(), 0)
+	written := head.MaxTimestamp()
+	if head.BaseOffset() >= x.at && !head.IsLogAppendTime() && !head.HasDeleteHorizon() {
+		written = head.BaseTimestamp()
 	}
-	return -1
+	return max(now.Sub(time.UnixMilli(written)).Seconds(), 0)
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -30,11 +31,12 @@ type markers struct {
 
 	mu      sync.Mutex
 	queue   []*marking
+	active  map[string]*marking // by transactional id, until all its markers are written
 	running bool
 	closed  bool
 }
 
-func newMarkers(n *Node) *markers { return &markers{n: n} }
+func newMarkers(n *Node) *markers { return &markers{n: n, active: map[string]*marking{}} }
 
 // marking is one transaction whose markers are being written.
 type marking struct {
@@ -45,9 +47,19 @@ type marking struct {
 	tries int
 	left  []kafka.TopicPartition // still without a marker
 
-	missing atomic.Int32 // answers
+	awaited atomic.Int32 // answers
 	mu      sync.Mutex
 	again   []kafka.TopicPartition
+	missing map[kafka.TopicPartition]error // partitions without marker, and why the last try failed
+}
+
+func newMarking(m *markers, w txn.WriteMarkers, alive func() bool, done func(coordinator.Event)) *marking {
+	x := &marking{m: m, work: w, alive: alive, done: done, left: w.Partitions,
+		missing: make(map[kafka.TopicPartition]error, len(w.Partitions))}
+	for _, tp := range w.Partitions {
+		x.missing[tp] = nil
+	}
+	return x
 }
 
 // add queues a transaction. It never blocks.
@@ -58,6 +70,7 @@ func (m *markers) add(x *marking) {
 		return
 	}
 	m.queue = append(m.queue, x)
+	m.active[x.work.TransactionalID] = x
 	if !m.running {
 		m.running = true
 		m.n.loops.Go(m.run)
@@ -91,11 +104,12 @@ func (m *markers) close() {
 // write writes a marker to every partition that has none. The last answer decides what follows.
 func (x *marking) write() {
 	if !x.alive() {
+		x.m.ended(x)
 		return
 	}
 	left := x.left
 	x.again = nil
-	x.missing.Store(int32(len(left)) + 1)
+	x.awaited.Store(int32(len(left)) + 1)
 	for _, tp := range left {
 		marker := coordinator.Marker{Partition: tp.Partition, Producer: x.work.Producer, Commit: x.work.Commit,
 			CoordinatorEpoch: x.work.CoordinatorEpoch, TransactionVersion: x.work.TransactionVersion}
@@ -106,11 +120,15 @@ func (x *marking) write() {
 
 // told takes the answer of one partition.
 func (x *marking) told(tp kafka.TopicPartition, err error) {
-	if err != nil && x.owes(tp, err) {
-		x.mu.Lock()
+	owes := err != nil && x.owes(tp, err)
+	x.mu.Lock()
+	if owes {
 		x.again = append(x.again, tp)
-		x.mu.Unlock()
+		x.missing[tp] = err
+	} else {
+		delete(x.missing, tp)
 	}
+	x.mu.Unlock()
 	x.answered()
 }
 
@@ -130,13 +148,14 @@ func (x *marking) owes(tp kafka.TopicPartition, err error) bool {
 }
 
 func (x *marking) answered() {
-	if x.missing.Add(-1) > 0 {
+	if x.awaited.Add(-1) > 0 {
 		return
 	}
 	x.mu.Lock()
 	x.left = x.again
 	x.mu.Unlock()
 	if len(x.left) == 0 {
+		x.m.ended(x)
 		x.done(x.work.Done)
 		return
 	}
@@ -146,6 +165,29 @@ func (x *marking) answered() {
 	wait := min(firstMarkerRetry<<min(x.tries, 10), lastMarkerRetry)
 	x.tries++
 	x.m.n.after(wait, func() { x.m.add(x) })
+}
+
+// ended forgets a transaction that needs no more markers of this coordinator.
+func (m *markers) ended(x *marking) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if id := x.work.TransactionalID; m.active[id] == x {
+		delete(m.active, id)
+	}
+}
+
+// missingOf are the partitions that the marker of an id's transaction is yet to be written to, with the reason where the
+// last try failed.
+func (m *markers) missingOf(id string) map[kafka.TopicPartition]error {
+	m.mu.Lock()
+	x := m.active[id]
+	m.mu.Unlock()
+	if x == nil {
+		return nil
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return maps.Clone(x.missing)
 }
 
 // markerWaiter waits until a marker is committed.

@@ -41,6 +41,6 @@ func (c *coordinators) work(w coordinator.Work, _ coordinator.ShardID, alive fun
 	case txn.DrawProducerID:
 		c.n.producers.draw().OnDone(func(r api.ProducerIDReply) { done(w.Drawn(r.ID, r.Err)) })
 	case txn.WriteMarkers:
-		c.markers.add(&marking{m: c.markers, work: w, alive: alive, done: done, left: w.Partitions})
+		c.markers.add(newMarking(c.markers, w, alive, done))
 	}
 }

@@ -176,6 +176,17 @@ func (p *Partition) Producers() ([]log.ProducerInfo, error) {
 	return p.log.Producers(), nil
 }
 
+// OpenTransactions describes the producers with an open transaction, the one that began first at the front;
+// NotLeaderOrFollower unless this node leads.
+func (p *Partition) OpenTransactions() ([]log.ProducerInfo, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.mustLead(); err != nil {
+		return nil, err
+	}
+	return p.log.OpenTransactions(), nil
+}
+
 // mustLead says why this node cannot act as leader. The caller holds p.mu.
 func (p *Partition) mustLead() error {
 	switch p.role {

@@ -89,6 +89,9 @@ func (m *Machine) decide(now time.Time, p *coordinator.Pending, commit bool, e *
 	}
 	out.Replies = []coordinator.Reply{{To: p, Answer: coordinator.Answer{Body: ended(next)}}}
 	out.Then = func(_ time.Time, err error) coordinator.Result {
+		if err == nil {
+			e.ended = endedByProducer
+		}
 		if err == nil && version >= 2 {
 			e.lastEpoch = before
 		}

@@ -116,6 +116,7 @@ func (m *Machine) fence(now time.Time, e *entry, p *coordinator.Pending, spare k
 		if err != nil {
 			return answer(p, e.id, err)
 		}
+		e.ended = endedByFence
 		return m.park(now, e, p)
 	})
 }
@@ -159,6 +160,7 @@ func (m *Machine) timedOut(now time.Time, id string, spare kafka.ProducerID) coo
 	}
 	return m.abort(now, e, spare, func(now time.Time, err error) coordinator.Result {
 		if err == nil {
+			e.ended = endedByTimeout
 			return coordinator.Result{}
 		}
 		return abortLater(now, id)

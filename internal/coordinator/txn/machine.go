@@ -58,6 +58,7 @@ type entry struct {
 	transaction
 	// lastEpoch is the epoch before the last bump that a client asked for, by which a retried InitProducerId is known.
 	lastEpoch kafka.ProducerEpoch
+	ended     ending
 	parked    []*coordinator.Pending
 }
 

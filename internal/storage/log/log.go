@@ -122,6 +122,9 @@ func (l *Log) Failed() error { return l.failed }
 // Producers gives the state of all producer ids by rising id.
 func (l *Log) Producers() []ProducerInfo { return l.producers.All() }
 
+// OpenTransactions gives the state of the producers with an open transaction, the earliest transaction first.
+func (l *Log) OpenTransactions() []ProducerInfo { return l.producers.Open() }
+
 // ProducerCount is the number of known producer ids.
 func (l *Log) ProducerCount() int { return l.producers.Len() }
 

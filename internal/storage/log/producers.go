@@ -267,6 +267,15 @@ func (p *Producers) HasOpenTxn(id kafka.ProducerID, epoch kafka.ProducerEpoch) b
 	return ok && s.txnFirst != kafka.NoOffset && s.epoch == epoch
 }
 
+// Open describes the producers with an open transaction, the earliest first.
+func (p *Producers) Open() []ProducerInfo {
+	out := make([]ProducerInfo, 0, len(p.open))
+	for _, t := range p.open {
+		out = append(out, p.byID[t.producer].info(t.producer))
+	}
+	return out
+}
+
 // Expire forgets producers that wrote nothing for ttl and have no open transaction, and says how many went. A
 // producer's age counts from the timestamp of its last batch or marker (producer.id.expiration.ms).
 func (p *Producers) Expire(now time.Time, ttl time.Duration) int {
