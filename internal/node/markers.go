@@ -24,6 +24,9 @@ const (
 	lastMarkerRetry  = time.Second
 )
 
+// markerTriesTold is after how many tries the operator hears of it: some five seconds.
+const markerTriesTold = 10
+
 // markers writes the markers of decided transactions to their partitions, on one goroutine: appends must not run on the
 // one that has just synced the decision.
 type markers struct {
@@ -163,7 +166,10 @@ func (x *marking) answered() {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 	})
 	wait := min(firstMarkerRetry<<min(x.tries, 10), lastMarkerRetry)
-	x.tries++
+	if x.tries++; x.tries == markerTriesTold {
+		x.m.n.log.Warn("a transaction cannot be completed; it is tried on", "transactionalId", x.work.TransactionalID,
+			"partitions", len(x.left), "first", x.left[0].String(), "error", x.missing[x.left[0]])
+	}
 	x.m.n.after(wait, func() { x.m.add(x) })
 }
 

@@ -60,7 +60,7 @@ func (p *Partition) Append(now time.Time, r AppendRequest, w *AppendWaiter) (Eff
 			return e, err
 		}
 		if hold {
-			p.hold(now, r, w, &e)
+			p.hold(r, w, &e)
 			return e, nil
 		}
 	}

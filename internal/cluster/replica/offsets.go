@@ -167,7 +167,6 @@ func (p *Partition) ExpireProducers(now time.Time) int {
 		return 0
 	}
 	gone := p.log.ExpireProducers(now)
-	p.expireVerifications(now)
 	p.countProducers(true)
 	return gone
 }

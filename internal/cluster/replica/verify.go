@@ -49,9 +49,9 @@ func (e *VerificationError) Unwrap() error { return e.Cause }
 // verification is a producer's wait for its coordinator's word.
 type verification struct {
 	check TxnCheck
-	began time.Time
 	asked bool // by Effects; Verified follows
 	held  []heldAppend
+	users int // who asks by themselves
 }
 
 // heldAppend is a batch that waits for it. Its bytes stay the caller's, who is told when they are not needed any more.
@@ -94,13 +94,13 @@ func (p *Partition) verificationOf(id kafka.ProducerID, epoch kafka.ProducerEpoc
 }
 
 // verification gives the producer's verification, begun now if there is none.
-func (p *Partition) verification(now time.Time, c TxnCheck) *verification {
+func (p *Partition) verification(c TxnCheck) *verification {
 	if v := p.verificationOf(c.Producer, c.Epoch, c.Add); v != nil {
 		return v
 	}
 	p.guards++
 	c.Partition, c.Guard, c.TransactionalID = p.tp, p.guards, strings.Clone(c.TransactionalID)
-	v := &verification{check: c, began: now}
+	v := &verification{check: c}
 	if p.unverified == nil {
 		p.unverified = map[kafka.ProducerID][]*verification{}
 	}
@@ -109,8 +109,8 @@ func (p *Partition) verification(now time.Time, c TxnCheck) *verification {
 }
 
 // hold keeps a batch until Verified; what the same producer sends meanwhile queues behind it.
-func (p *Partition) hold(now time.Time, r AppendRequest, w *AppendWaiter, e *Effects) {
-	v := p.verification(now, TxnCheck{TransactionalID: r.TransactionalID, Producer: r.Batch.ProducerID(),
+func (p *Partition) hold(r AppendRequest, w *AppendWaiter, e *Effects) {
+	v := p.verification(TxnCheck{TransactionalID: r.TransactionalID, Producer: r.Batch.ProducerID(),
 		Epoch: r.Batch.ProducerEpoch(), Add: r.Verify == VerifyAndAdd})
 	v.held = append(v.held, heldAppend{r, w})
 	w.holder = v
@@ -123,10 +123,11 @@ func (p *Partition) hold(now time.Time, r AppendRequest, w *AppendWaiter, e *Eff
 }
 
 // StartVerification begins a verification on behalf of a group coordinator, which asks by itself and then appends with the
-// guard of the check that is returned. Nothing needs to be asked (false) while the producer's transaction is open here.
+// guard of the check that is returned; StopVerification follows. Nothing needs to be asked (false) while the producer's
+// transaction is open here.
 //
 // Errors: NotLeaderOrFollower, KafkaStorageError.
-func (p *Partition) StartVerification(now time.Time, c TxnCheck) (TxnCheck, bool, error) {
+func (p *Partition) StartVerification(c TxnCheck) (TxnCheck, bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.mustLead(); err != nil {
@@ -135,7 +136,24 @@ func (p *Partition) StartVerification(now time.Time, c TxnCheck) (TxnCheck, bool
 	if p.log.HasOpenTxn(c.Producer, c.Epoch) {
 		return c, false, nil
 	}
-	return p.verification(now, c).check, true, nil
+	v := p.verification(c)
+	v.users++
+	return v.check, true, nil
+}
+
+// StopVerification ends what StartVerification began, whatever came of it: the guard is worth nothing any more.
+func (p *Partition) StopVerification(c TxnCheck) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, v := range p.unverified[c.Producer] {
+		if v.check.Guard != c.Guard {
+			continue
+		}
+		if v.users--; v.users == 0 && len(v.held) == 0 {
+			p.endVerification(v)
+		}
+		return
+	}
 }
 
 // Verified brings the coordinator's word on a check that Effects handed to the host: nil, or why not. Batches that waited
@@ -229,17 +247,4 @@ func (p *Partition) refuseHeld(e *Effects, cause kafka.Code) {
 		}
 	}
 	p.unverified = nil
-}
-
-// expireVerifications forgets questions that nobody acted upon.
-func (p *Partition) expireVerifications(now time.Time) {
-	oldest := now.Add(-time.Duration(p.log.Config().ProducerExpiryMs) * time.Millisecond)
-	for id, all := range p.unverified { // the order does not show
-		all = slices.DeleteFunc(all, func(v *verification) bool { return len(v.held) == 0 && v.began.Before(oldest) })
-		if len(all) == 0 {
-			delete(p.unverified, id)
-		} else {
-			p.unverified[id] = all
-		}
-	}
 }

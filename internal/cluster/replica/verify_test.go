@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"moldau/internal/cluster/metadata"
 	"moldau/internal/kafka"
@@ -224,7 +223,7 @@ func TestNobodyToAsk(t *testing.T) {
 	r.want("trusted", r.send(Trusted, 0, 0), 0)
 }
 
-// TestGuard: a group coordinator asks by itself; a marker makes its word worthless, and silence lets it go.
+// TestGuard: a group coordinator asks by itself; a marker makes the answer worthless, and so does the end of the request.
 func TestGuard(t *testing.T) {
 	r := newTxnRig(t)
 	commit := func(guard uint64) error {
@@ -237,12 +236,13 @@ func TestGuard(t *testing.T) {
 		return err
 	}
 	start := func() uint64 {
-		c, needed, err := r.p.StartVerification(t0, TxnCheck{Producer: 9})
+		c, needed, err := r.p.StartVerification(TxnCheck{Producer: 9})
 		if err != nil || !needed {
 			t.Fatal(needed, err)
 		}
 		return c.Guard
 	}
+	stop := func(guard uint64) { r.p.StopVerification(TxnCheck{Producer: 9, Guard: guard}) }
 	if err := commit(0); !errors.Is(err, kafka.InvalidTxnState) {
 		t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func TestGuard(t *testing.T) {
 	if err := commit(start()); err != nil {
 		t.Fatal(err)
 	}
-	if _, needed, err := r.p.StartVerification(t0, TxnCheck{Producer: 9}); needed || err != nil {
+	if _, needed, err := r.p.StartVerification(TxnCheck{Producer: 9}); needed || err != nil {
 		t.Fatal(needed, err)
 	}
 	if err := commit(0); err != nil {
@@ -265,7 +265,12 @@ func TestGuard(t *testing.T) {
 	}
 	r.mark(0, true)
 	guard = start()
-	r.p.ExpireProducers(t0.Add(48 * time.Hour))
+	start()
+	stop(guard)
+	if len(r.p.unverified) != 1 {
+		t.Fatal("another request needs it")
+	}
+	stop(guard)
 	if err := commit(guard); !errors.Is(err, kafka.InvalidTxnState) || len(r.p.unverified) != 0 {
 		t.Fatal(err, r.p.unverified)
 	}

@@ -40,18 +40,26 @@ func (b *Broker) handleTxnOffsetCommit(c *server.Call, r kmsg.Request) *promise.
 		return out
 	}
 	p.Verify = b.verification(b.Image(), check.Add)
-	check, needed, err := part.StartVerification(b.Now(), check)
-	if err != nil || !needed || p.Verify == replica.Trusted {
+	if p.Verify == replica.Trusted {
+		b.Groups.Do(req.Group, p).OnDone(reply)
+		return out
+	}
+	check, needed, err := part.StartVerification(check)
+	if err != nil || !needed {
 		b.Groups.Do(req.Group, p).OnDone(reply)
 		return out
 	}
 	p.Guard = check.Guard
+	verified := func(a coordinator.Answer) {
+		part.StopVerification(check)
+		reply(a)
+	}
 	b.Verify(check).OnDone(func(err error) {
 		if err != nil {
-			reply(coordinator.Answer{Err: uncommitted(err, req.Version >= txnCommitAbortable)})
+			verified(coordinator.Answer{Err: uncommitted(err, req.Version >= txnCommitAbortable)})
 			return
 		}
-		b.Groups.Do(req.Group, p).OnDone(reply)
+		b.Groups.Do(req.Group, p).OnDone(verified)
 	})
 	return out
 }
