@@ -10,6 +10,10 @@ type schema struct {
 	nodes    []node
 }
 
+// maxString is how long a string may be, in bytes. The compact encoding could hold longer ones, but Kafka reads none, and the
+// records and older versions that a string may go into have two bytes for its length.
+const maxString = 1<<15 - 1
+
 const (
 	neverFlexible int16 = 1<<15 - 1
 	neverNull     int16 = 1<<15 - 1
@@ -150,7 +154,11 @@ func (w *walker) present() bool {
 // shortLength reads the length of a string; negative: null.
 func (w *walker) shortLength(compact bool) int {
 	if compact {
-		return w.uvarint() - 1
+		n := w.uvarint() - 1
+		if n > maxString {
+			w.fail()
+		}
+		return n
 	}
 	if len(w.src) < 2 {
 		w.fail()

@@ -201,6 +201,8 @@ func TestScanLimits(t *testing.T) {
 		{"two tags", 3, 9, []byte{1, 1, 1, 1, 2, 50, 0, 51, 0}, true},
 		{"three tags where two are allowed", 3, 9, []byte{1, 1, 1, 1, 3, 50, 0, 51, 0, 52, 0}, false},
 		{"tag longer than the frame", 3, 9, []byte{1, 1, 1, 1, 1, 50, 5, 0}, false},
+		{"the longest string", 18, 3, append(append(appendUvarint(nil, 1<<15), make([]byte, 1<<15-1)...), 1, 0), true},
+		{"a longer string", 18, 3, append(append(appendUvarint(nil, 1<<15+1), make([]byte, 1<<15)...), 1, 0), false},
 		{"varint of six bytes", 3, 9, []byte{0x80, 0x80, 0x80, 0x80, 0x80, 1, 1, 1, 1, 0}, false},
 	} {
 		if _, ok := schemaFor(tc.key).scan(tc.body, tc.version, scanLimits{elements: 10, tags: 2}); ok != tc.ok {
