@@ -191,6 +191,12 @@ func (m *toy) request(now time.Time, p *Pending, w []string) Result {
 		res.Timers, res.Replies = []Timer{{TimerKey{Scope: w[1]}, at}}, answer("set")
 	case "chain":
 		res.Next, res.Replies = []Event{"chain abc", "last"}, answer("chained")
+	case "panic": // after what cannot be trusted
+		m.values[w[1]] = "half"
+		panic("on purpose")
+	case "late": // as panic, with a write before
+		res.Records, res.Replies = []Record{{[]byte(w[1]), []byte(w[2])}}, answer("ok %s", w[2])
+		res.Then = func(time.Time, error) Result { panic("on purpose") }
 	case "twice":
 		res.Replies = append(answer("one"), answer("two")...)
 	}

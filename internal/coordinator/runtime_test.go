@@ -410,3 +410,22 @@ func TestManyClients(t *testing.T) {
 		t.Fatal("nothing was acknowledged")
 	}
 }
+
+// TestMachineThatBreaks: a panic costs its request an error and its shard a load, and nobody else anything.
+func TestMachineThatBreaks(t *testing.T) {
+	w := newWorld(t, worldOptions{})
+	w.expect("ok 1", w.ask("set a 1"))
+	parked := w.send("hold a")
+	w.expect("UNKNOWN_SERVER_ERROR", w.ask("panic a"))
+	w.expect("NOT_COORDINATOR", w.got(parked))
+	w.advance(time.Second)
+	w.expect("1", w.ask("get a"))
+	w.hold()
+	late := w.send("late a 2") // is in the log
+	w.expect("...", w.got(late))
+	w.flush()
+	w.expect("ok 2", w.got(late))
+	w.advance(time.Second)
+	w.expect("2", w.ask("get a"))
+	w.send("timer a 0")
+}

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"math/rand/v2"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -137,13 +138,19 @@ func (s *shard) info() ShardInfo {
 
 // handle lets the machine handle e and what follows from it.
 func (s *shard) handle(now time.Time, e Event, out *outbox) {
+	var p *Pending
+	defer func() {
+		if x := recover(); x != nil {
+			s.broke(x, p, out)
+		}
+	}()
 	s.queue = append(s.queue, e)
 	for n := len(s.queue); n > 0; n = len(s.queue) {
 		e := s.queue[n-1]
 		s.queue[n-1] = nil
 		s.queue = s.queue[:n-1]
-		p, ok := e.(*Pending)
-		if ok {
+		var ok bool
+		if p, ok = e.(*Pending); ok {
 			s.verify, s.guard = p.Verify, p.Guard
 		}
 		s.carryOut(now, s.machine.Handle(now, e, s.rnd), out)
@@ -153,6 +160,19 @@ func (s *shard) handle(now time.Time, e Event, out *outbox) {
 			s.parked.push(p)
 		}
 		s.r.o.Metrics.Events.Inc()
+	}
+}
+
+// broke contains a mistake of ours in handling an event, of p if it was a request: what the machine has in memory cannot be
+// trusted any more, but its log can, so the shard is loaded anew. Everything else goes on: a lock that stays behind would
+// stop whoever tells shards of commits, and with it all partitions.
+func (s *shard) broke(why any, p *Pending, out *outbox) {
+	s.r.o.Log.Error("a coordinator broke and is loaded anew", "partition", s.tp.String(), "panic", why,
+		"stack", string(debug.Stack()))
+	s.phase, s.queue, out.broken = failed, nil, s
+	if p != nil && p.stay.at == arrived {
+		p.stay.answer = Answer{Err: kafka.UnknownServerError}
+		out.send(p)
 	}
 }
 
@@ -252,6 +272,7 @@ type outbox struct {
 	head, tail *Pending
 	shard      *shard // whose work is handed out
 	work       []Work
+	broken     *shard // to be loaded anew
 }
 
 // add takes the effects of an append.
@@ -297,5 +318,9 @@ func (o *outbox) run(h replica.Host) {
 	for _, w := range o.work {
 		s := o.shard
 		s.r.o.Work(w, ShardID{Partition: s.tp.Partition, LeaderEpoch: s.epoch}, s.alive, s.event)
+	}
+	if o.broken != nil {
+		o.broken.close()
+		o.broken.r.restart(o.broken, 1)
 	}
 }
