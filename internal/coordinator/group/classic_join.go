@@ -2,7 +2,9 @@ package group
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -112,8 +114,14 @@ func (t *turn) turnAway(p *coordinator.Pending, id string) {
 	t.maybeComplete()
 }
 
+// maxIDPrefix is how much of a client's name fits into a member id: the log has two bytes for the length of an id.
+const maxIDPrefix = math.MaxInt16 - len("-00000000-0000-0000-0000-000000000000")
+
 // newMemberID makes an id of a prefix and a random UUID.
 func (t *turn) newMemberID(prefix string) string {
+	if len(prefix) > maxIDPrefix {
+		prefix = strings.ToValidUTF8(prefix[:maxIDPrefix], "")
+	}
 	hi, lo := t.rnd.Uint64(), t.rnd.Uint64()
 	hi, lo = hi&^0xf000|0x4000, lo&^(3<<62)|2<<62 // version 4, variant 1
 	return fmt.Sprintf("%s-%08x-%04x-%04x-%04x-%012x", prefix, hi>>32, hi>>16&0xffff, hi&0xffff, lo>>48, lo&(1<<48-1))

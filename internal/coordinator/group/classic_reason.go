@@ -10,11 +10,20 @@ import (
 // What the history of rebalances keeps of the words of clients, of lists of members, and of what happened during one
 // rebalance: a group of thousands must not remember all its names twenty times.
 const (
-	longClientReason = 255 // bytes; as long as Kafka's own clients let it be
-	longList         = 5   // members
-	longReason       = 600 // bytes, after which nothing is added
+	longClientReason = 255  // bytes; as long as Kafka's own clients let it be
+	longList         = 5    // members
+	longReason       = 600  // bytes, after which nothing is added
+	longestReason    = 2000 // bytes, whatever it consists of: the names of members are clients' words too
 	andSoOn          = "; and more"
 )
+
+// clip cuts a text to the longest that is kept.
+func clip(text string) string {
+	if len(text) <= longestReason {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longestReason-len(andSoOn)], "") + andSoOn
+}
 
 // because words why a member joins: what the coordinator sees and what the client says (KIP-800).
 func because(what string, r *kmsg.JoinGroupRequest) string {

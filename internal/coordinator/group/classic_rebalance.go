@@ -52,6 +52,9 @@ func (t *turn) prepare(member, reason string) {
 	}
 }
 
+// leastJoinPhase is the least time after which a join phase that nobody could lead is looked at again.
+const leastJoinPhase = time.Second
+
 func (t *turn) joinUntil(at time.Time) {
 	t.c.joinBy = at
 	t.arm(timerJoin, "", at)
@@ -81,7 +84,8 @@ func (t *turn) completeJoin() {
 	t.arm(timerJoin, "", time.Time{})
 	t.expelLaggards()
 	if len(c.roster) > 0 && !t.electJoined() {
-		t.joinUntil(t.now.Add(c.rebalanceTimeout()))
+		// Static members may ask for no rebalance timeout at all, and their sessions last long.
+		t.joinUntil(t.now.Add(max(c.rebalanceTimeout(), leastJoinPhase)))
 		return
 	}
 	c.initial, c.joinBy = false, time.Time{}
@@ -126,7 +130,7 @@ func (t *turn) amend(members []string, what string) {
 	}
 	switch last := &t.g.history[n-1]; {
 	case len(last.Reason) < longReason:
-		last.Reason += fmt.Sprintf("; %s %s", list(members), what)
+		last.Reason = clip(fmt.Sprintf("%s; %s %s", last.Reason, list(members), what))
 	case !strings.HasSuffix(last.Reason, andSoOn):
 		last.Reason += andSoOn
 	}

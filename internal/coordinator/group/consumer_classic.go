@@ -131,7 +131,7 @@ func (t *consumerTurn) classicJoin(call coordinator.Call, r *kmsg.JoinGroupReque
 	}
 	t.timers = append(t.timers, t.sessionTimer(member), coordinator.Timer{Key: memberTimer(timerRejoin, t.g.id, member.id)},
 		coordinator.Timer{Key: memberTimer(timerResync, t.g.id, member.id), At: t.now.Add(member.rebalanceTimeout())})
-	delete(t.g.rejoining, member.id)
+	t.rejoined = append(t.rejoined, member.id)
 	return member, nil
 }
 
@@ -185,10 +185,10 @@ func (t *consumerTurn) ownedByName(topics []kmsg.ConsumerMemberMetadataOwnedPart
 	p := partitions{}
 	for _, o := range topics {
 		if topic, ok := t.m.image.Topic(o.Topic); ok {
-			p.add(topic.ID, o.Partitions)
+			p[topic.ID] = append(p[topic.ID], o.Partitions...)
 		}
 	}
-	return p
+	return p.normal()
 }
 
 // classicCall finds the member that sends a SyncGroup or Heartbeat and checks its generation.
@@ -291,7 +291,7 @@ func (m *Machine) consumerClassicLeave(now time.Time, p *coordinator.Pending, r 
 	a := kmsg.NewPtrLeaveGroupResponse()
 	a.SetVersion(r.Version)
 	var gone []*consumerMember
-	reason := "member left"
+	reason, words := "member left", ""
 	for _, l := range leaving {
 		id := l.MemberID
 		if static := c.static(l.InstanceID); id == "" && static != nil {
@@ -299,10 +299,10 @@ func (m *Machine) consumerClassicLeave(now time.Time, p *coordinator.Pending, r 
 		}
 		member, err := c.member(id, l.InstanceID)
 		if err == nil && !slices.Contains(gone, member) {
-			gone = append(gone, member)
-			if l.Reason != nil && *l.Reason != "" {
-				reason += "; it says: " + *l.Reason
+			if len(gone) == 0 && l.Reason != nil {
+				words = *l.Reason
 			}
+			gone = append(gone, member)
 		}
 		a.Members = append(a.Members, kmsg.LeaveGroupResponseMember{MemberID: l.MemberID, InstanceID: l.InstanceID,
 			ErrorCode: int16(kafka.CodeOf(err))})
@@ -311,6 +311,6 @@ func (m *Machine) consumerClassicLeave(now time.Time, p *coordinator.Pending, r 
 		a.ErrorCode, a.Members = a.Members[0].ErrorCode, nil
 	}
 	t := m.newConsumerTurn(now, c)
-	t.remove(gone, reason)
+	t.remove(gone, reason+says(words))
 	return t.result(p, coordinator.Answer{Body: a})
 }

@@ -43,7 +43,7 @@ func (t *consumerTurn) remove(members []*consumerMember, reason string) {
 	g := t.g
 	for _, m := range members {
 		t.timers = append(t.timers, cancelTimers(g.id, m.id)...)
-		delete(g.rejoining, m.id)
+		t.rejoined = append(t.rejoined, m.id)
 	}
 	if t.mayDowngrade(members) {
 		t.downgrade(members, nil, reason+lastConsumer)
@@ -133,8 +133,12 @@ func (m *Machine) consumerTimer(now time.Time, k coordinator.TimerKey) coordinat
 	}
 	t := m.newConsumerTurn(now, g)
 	t.remove([]*consumerMember{member}, reason)
+	t.again = coordinator.Timer{Key: k, At: now.Add(removeAgain)}
 	return t.result(nil, coordinator.Answer{})
 }
+
+// removeAgain is when a member whose time is up is removed again because it could not be written: as Kafka waits.
+const removeAgain = 500 * time.Millisecond
 
 // consumerLoaded sets the timers of a group that has just been read. Nobody may be blamed for silence that was ours.
 func (m *Machine) consumerLoaded(now time.Time, g *group) []coordinator.Timer {

@@ -144,6 +144,19 @@ func (p partitions) add(topic kafka.UUID, numbers []int32) {
 	p[topic] = slices.Compact(all)
 }
 
+// normal sorts what was gathered without order, once for each topic: a client may name the same one any number of times.
+func (p partitions) normal() partitions {
+	for topic, numbers := range p {
+		if len(numbers) == 0 {
+			delete(p, topic)
+			continue
+		}
+		slices.Sort(numbers)
+		p[topic] = slices.Compact(numbers)
+	}
+	return p
+}
+
 func (p partitions) equal(o partitions) bool {
 	return maps.EqualFunc(p, o, func(a, b []int32) bool { return slices.Equal(a, b) })
 }

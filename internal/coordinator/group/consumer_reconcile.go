@@ -11,11 +11,11 @@ func owned(topics []kmsg.ConsumerGroupHeartbeatRequestTopic) partitions {
 	if topics == nil {
 		return nil
 	}
-	p := make(partitions, len(topics))
+	p := make(partitions, min(len(topics), 64))
 	for _, t := range topics {
-		p.add(t.TopicID, t.Partitions)
+		p[t.TopicID] = append(p[t.TopicID], t.Partitions...)
 	}
-	return p
+	return p.normal()
 }
 
 // within says whether a member may have all of the partitions.

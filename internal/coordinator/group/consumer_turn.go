@@ -22,10 +22,14 @@ type consumerTurn struct {
 	assignmentEpoch int32
 
 	records []coordinator.Record
-	timers  []coordinator.Timer
-	notes   []Rebalance
-	next    []coordinator.Event
-	rehash  bool // the hash was compared with the present topics
+	// timers: a session begins anew whether or not the records can be written, as the member has shown that it is alive. All
+	// else waits until they are: the member that a timer watches is there as long as the log has it.
+	timers   []coordinator.Timer
+	again    coordinator.Timer // set if nothing could be written
+	rejoined []string          // members of the classic protocol that need not join again
+	notes    []Rebalance
+	next     []coordinator.Event
+	rehash   bool // the hash was compared with the present topics
 
 	assigned map[string]partitions // the new target assignment, if one was computed
 
@@ -42,25 +46,38 @@ func (t *consumerTurn) write(r ...coordinator.Record) { t.records = append(t.rec
 
 // result ends the turn. Without a request (nil) nobody is answered.
 func (t *consumerTurn) result(p *coordinator.Pending, a coordinator.Answer) coordinator.Result {
-	r := coordinator.Result{Scope: t.g.id, Records: t.records, Timers: t.timers, Next: t.next}
+	r := coordinator.Result{Scope: t.g.id, Records: t.records, Next: t.next}
 	if p != nil {
 		r.Replies = []coordinator.Reply{{To: p, Answer: a}}
 	}
-	if len(t.notes) == 0 && t.after == nil && !t.rehash {
+	var later []coordinator.Timer
+	for _, x := range t.timers {
+		if len(t.records) > 0 && (x.Key.Kind != timerSession || x.At.IsZero()) {
+			later = append(later, x)
+		} else {
+			r.Timers = append(r.Timers, x)
+		}
+	}
+	if len(t.notes) == 0 && t.after == nil && !t.rehash && len(later) == 0 && len(t.rejoined) == 0 {
 		return r
 	}
 	if g := t.m.groups[t.g.id]; g != nil {
 		t.history = g.history
 	}
 	r.Then = func(now time.Time, err error) coordinator.Result {
+		if err != nil && !t.again.At.IsZero() {
+			return coordinator.Result{Scope: t.g.id, Timers: []coordinator.Timer{t.again}}
+		}
 		if err != nil {
 			return coordinator.Result{}
 		}
 		t.written()
-		if t.after == nil {
-			return coordinator.Result{}
+		after := coordinator.Result{Scope: t.g.id}
+		if t.after != nil {
+			after = t.after(now)
 		}
-		return t.after(now)
+		after.Timers = append(later, after.Timers...)
+		return after
 	}
 	return r
 }
@@ -77,8 +94,11 @@ func (t *consumerTurn) written() {
 	for _, n := range t.notes {
 		g.note(n)
 	}
-	if c, ok := g.kind.(*consumerGroup); ok && t.rehash {
-		c.fresh = true
+	if c, ok := g.kind.(*consumerGroup); ok {
+		c.fresh = c.fresh || t.rehash
+		for _, id := range t.rejoined {
+			delete(c.rejoining, id)
+		}
 	}
 }
 

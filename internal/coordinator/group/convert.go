@@ -113,9 +113,10 @@ func (c *classicGroup) asConsumer(x *classicMember, image *metadata.Image) (*con
 		}
 		for _, t := range a.Topics {
 			if topic, ok := image.Topic(t.Topic); ok {
-				assigned.add(topic.ID, t.Partitions)
+				assigned[topic.ID] = append(assigned[topic.ID], t.Partitions...)
 			}
 		}
+		assigned.normal()
 	}
 	m := newConsumerMember(x.id)
 	m.instance, m.rack = x.instance, noEmpty(subscription.Rack)

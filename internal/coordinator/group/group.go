@@ -123,6 +123,7 @@ const maxHistory = 20
 
 // note remembers a rebalance.
 func (g *group) note(r Rebalance) {
+	r.Reason = clip(r.Reason)
 	if len(g.history) >= maxHistory {
 		g.history = slices.Delete(g.history, 0, 1)
 	}

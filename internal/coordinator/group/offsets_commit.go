@@ -40,7 +40,7 @@ func (m *Machine) offsetCommit(now time.Time, p *coordinator.Pending, r *kmsg.Of
 		group: r.Group, byID: r.Version >= commitByID, expireMs: noExpiry, topics: r.Topics,
 	}
 	if r.Version <= 4 && r.RetentionTimeMillis != -1 {
-		c.expireMs = now.UnixMilli() + r.RetentionTimeMillis
+		c.expireMs = now.UnixMilli() + min(r.RetentionTimeMillis, math.MaxInt64-now.UnixMilli())
 	}
 	resp := r.ResponseKind().(*kmsg.OffsetCommitResponse)
 	var result coordinator.Result
@@ -92,7 +92,7 @@ func (m *Machine) commit(now time.Time, p *coordinator.Pending, c commit) ([]kms
 	if known {
 		judge, result.Timers, refused = m.checkCommit(now, c)
 	}
-	limit := min(m.o.Settings().OffsetMetadataMaxBytes, maxMetadataBytes)
+	limit := m.o.Settings().OffsetMetadataMaxBytes
 	for i, t := range c.topics {
 		out[i] = kmsg.OffsetCommitResponseTopic{Topic: t.Topic, TopicID: t.TopicID}
 		out[i].Partitions = make([]kmsg.OffsetCommitResponseTopicPartition, len(t.Partitions))
@@ -201,7 +201,8 @@ func checkPartition(t *metadata.Topic, x *kmsg.OffsetCommitRequestTopicPartition
 			return err
 		}
 	}
-	if x.Metadata != nil && len(*x.Metadata) > metadataLimit && javaLength(*x.Metadata) > metadataLimit {
+	if x.Metadata != nil && len(*x.Metadata) > metadataLimit &&
+		(len(*x.Metadata) > maxMetadataBytes || javaLength(*x.Metadata) > metadataLimit) {
 		return kafka.OffsetMetadataTooLarge
 	}
 	return nil

@@ -1,9 +1,12 @@
 package group
 
 import (
+	"errors"
 	"maps"
 	"regexp"
+	"regexp/syntax"
 	"slices"
+	"strings"
 	"time"
 
 	"moldau/internal/cluster/metadata"
@@ -47,9 +50,9 @@ func (t *consumerTurn) changePattern(was, member *consumerMember, may func(strin
 		case member.regex == "":
 			changed = true
 		case g.pattern[member.regex] == 0:
-			if _, err := regexp.Compile(member.regex); err != nil {
+			if err := checkPattern(member.regex); err != nil {
 				return false, kafka.Errorf(kafka.InvalidRegularExpression,
-					"SubscribedTopicRegex %q is not a regular expression of RE2: %v.", member.regex, err)
+					"SubscribedTopicRegex %q is not a regular expression of RE2: %v.", shortened(member.regex), err)
 			}
 		default:
 			changed = g.regexes[member.regex] != nil
@@ -121,11 +124,52 @@ func topicsOf(r *resolvedRegex) []string {
 	return r.topics
 }
 
+// largestPattern bounds a compiled pattern, in instructions and ranges of characters: about 2 MiB. Repetitions make a short
+// pattern as large as they please, and it would be compiled while the other groups of the shard wait.
+const largestPattern = 50_000
+
+var errPatternSize = errors.New("it is too large")
+
+// checkPattern says whether a pattern is a regular expression of a size that can be evaluated.
+func checkPattern(pattern string) error {
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return err
+	}
+	if patternSize(re) > largestPattern {
+		return errPatternSize
+	}
+	return nil
+}
+
+// patternSize is about how many instructions and ranges a pattern compiles to, or more than the largest one may have.
+func patternSize(re *syntax.Regexp) int {
+	size := 1 + len(re.Rune)
+	for _, sub := range re.Sub {
+		size = min(size+patternSize(sub), largestPattern+1)
+	}
+	if re.Op == syntax.OpRepeat {
+		size = min(size*max(re.Min, re.Max, 1), largestPattern+1)
+	}
+	return size
+}
+
+// shortened is a pattern as a message shows it.
+func shortened(pattern string) string {
+	if len(pattern) > 100 {
+		return strings.ToValidUTF8(pattern[:100], "") + "..."
+	}
+	return pattern
+}
+
 // matchingTopics lists the topics whose whole name matches a pattern and that may be described.
 func matchingTopics(image *metadata.Image, pattern string, may func(string) bool) []string {
+	if checkPattern(pattern) != nil {
+		return nil // written by a program with other rules: matches nothing
+	}
 	re, err := regexp.Compile(`\A(?:` + pattern + `)\z`)
 	if err != nil {
-		return nil // written by a program with other rules: matches nothing
+		return nil
 	}
 	var out []string
 	for t := range image.Topics() {

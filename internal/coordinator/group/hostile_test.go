@@ -1,0 +1,299 @@
+package group
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/coordinator"
+	"moldau/internal/kafka"
+)
+
+// What clients may do to a coordinator that would hurt the others of its shard.
+
+func beat(group, member string, epoch int32) *kmsg.ConsumerGroupHeartbeatRequest {
+	r := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+	r.Version, r.Group, r.MemberID, r.MemberEpoch = 1, group, member, epoch
+	if epoch == 0 {
+		r.RebalanceTimeoutMillis, r.Topics = 10_000, []kmsg.ConsumerGroupHeartbeatRequestTopic{}
+		r.SubscribedTopicNames = []string{"t"}
+	}
+	return r
+}
+
+func (s *consumerShard) beats(r *kmsg.ConsumerGroupHeartbeatRequest) (*kmsg.ConsumerGroupHeartbeatResponse, error) {
+	body, err := s.ask(r, nil)
+	if err != nil {
+		return nil, err
+	}
+	return body.(*kmsg.ConsumerGroupHeartbeatResponse), nil
+}
+
+// TestOwnedPartitionsTakeLinearTime: a topic that is named once for each of its partitions is sorted once.
+func TestOwnedPartitionsTakeLinearTime(t *testing.T) {
+	const n = 300_000
+	topics := make([]kmsg.ConsumerGroupHeartbeatRequestTopic, n)
+	for i := range topics {
+		topics[i] = kmsg.ConsumerGroupHeartbeatRequestTopic{TopicID: [16]byte{1}, Partitions: []int32{int32(n - i)}}
+	}
+	began := time.Now()
+	p := owned(topics)
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if got := p[kafka.UUID{1}]; len(got) != n || got[0] != 1 || got[n-1] != n {
+		t.Errorf("%d partitions", len(got))
+	}
+	if p := owned([]kmsg.ConsumerGroupHeartbeatRequestTopic{{TopicID: [16]byte{2}}}); p == nil || len(p) != 0 {
+		t.Errorf("an empty list is %v", p)
+	}
+}
+
+// TestFailedRemovalIsTriedAgain: a member whose time is up while the log takes nothing is removed once it does, and one that
+// could not leave still has a session that ends.
+func TestFailedRemovalIsTriedAgain(t *testing.T) {
+	for _, leaves := range []bool{false, true} {
+		s := newConsumerShard(t, 1)
+		s.topic("t", kafka.UUID{1}, 4)
+		for _, id := range []string{"a", "b"} {
+			if _, err := s.beats(beat("g", id, 0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if leaves {
+			s.fail = kafka.CoordinatorNotAvailable
+			if _, err := s.beats(beat("g", "a", -1)); kafka.CodeOf(err) != kafka.CoordinatorNotAvailable {
+				t.Fatal(err)
+			}
+		}
+		s.advance(40 * time.Second)
+		if _, err := s.beats(beat("g", "b", s.m.groups["g"].kind.(*consumerGroup).roster["b"].epoch)); err != nil {
+			t.Fatal(err)
+		}
+		if !leaves {
+			s.fail = kafka.NotCoordinator
+		}
+		s.advance(10 * time.Second) // a's session ends in it
+		if got := s.m.groups["g"].kind.members(); got != 1 {
+			t.Errorf("leaves: %v: %d members instead of 1", leaves, got)
+		}
+		s.checkReplay()
+	}
+}
+
+// TestFailedAppendChangesNothing: whatever a consumer group's members do while the log takes nothing, the group and its
+// timers stay as they were, but for sessions that were prolonged.
+func TestFailedAppendChangesNothing(t *testing.T) {
+	s := newConsumerShard(t, 1)
+	s.topic("t", kafka.UUID{1}, 4)
+	instance := "i"
+	for _, id := range []string{"a", "b"} {
+		r := beat("g", id, 0)
+		if id == "b" {
+			r.InstanceID = &instance
+		}
+		if _, err := s.beats(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, change := range map[string]func() kmsg.Request{
+		"join":  func() kmsg.Request { return beat("g", "c", 0) },
+		"leave": func() kmsg.Request { return beat("g", "a", -1) },
+		"leave for a while": func() kmsg.Request {
+			r := beat("g", "b", -2)
+			r.InstanceID = &instance
+			return r
+		},
+		"subscribe": func() kmsg.Request {
+			r := beat("g", "a", s.m.groups["g"].kind.(*consumerGroup).roster["a"].epoch)
+			r.SubscribedTopicNames = []string{"other"}
+			return r
+		},
+		"pattern": func() kmsg.Request {
+			r := beat("g", "a", s.m.groups["g"].kind.(*consumerGroup).roster["a"].epoch)
+			r.SubscribedTopicRegex = kmsg.StringPtr("t.*")
+			return r
+		},
+		"classic": func() kmsg.Request {
+			r := kmsg.NewPtrLeaveGroupRequest()
+			r.Version, r.Group, r.Members = 3, "g", []kmsg.LeaveGroupRequestMember{{MemberID: "a"}, {MemberID: "b"}}
+			return r
+		},
+	} {
+		before, timers := dumpConsumer(s.m), len(s.timers)
+		s.fail = kafka.CoordinatorNotAvailable
+		if _, err := s.ask(change(), nil); kafka.CodeOf(err) != kafka.CoordinatorNotAvailable {
+			t.Errorf("%s: %v", name, err)
+		}
+		s.fail = nil
+		if got := dumpConsumer(s.m); got != before {
+			t.Errorf("%s changed the group\nbefore:\n%s\nafter:\n%s", name, before, got)
+		}
+		if name != "join" && len(s.timers) != timers {
+			t.Errorf("%s: %d timers instead of %d: %v", name, len(s.timers), timers, s.timers)
+		}
+		delete(s.timers, memberTimer(timerSession, "g", "c")) // of one that never came to be; it finds nothing
+	}
+}
+
+// TestJoinPhaseOfNobody: static members without a rebalance timeout, all of them silent, do not keep a processor busy.
+func TestJoinPhaseOfNobody(t *testing.T) {
+	b := newClassicBench(t, 1)
+	ids := map[string]string{}
+	b.answered = func(p *coordinator.Pending, a coordinator.Answer) {
+		if r, ok := a.Body.(*kmsg.JoinGroupResponse); ok {
+			ids[*p.Body.(*kmsg.JoinGroupRequest).InstanceID] = r.MemberID
+		}
+	}
+	for _, instance := range []string{"one", "two"} {
+		r := kmsg.NewPtrJoinGroupRequest()
+		r.Version, r.Group, r.InstanceID, r.ProtocolType = 9, "g", &instance, "consumer"
+		r.SessionTimeoutMillis, r.RebalanceTimeoutMillis = 1_800_000, 10_000
+		r.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "p"}}
+		b.request("c", r)
+	}
+	b.advance(15 * time.Second)
+	sync := kmsg.NewPtrSyncGroupRequest()
+	sync.Version, sync.Group, sync.Generation = 3, "g", 1
+	for _, instance := range []string{"one", "two"} {
+		r := *sync
+		r.MemberID, r.InstanceID = ids[instance], &instance
+		b.request("c", &r)
+	}
+	g := b.m.groups["g"].classic()
+	if g.phase != phaseStable {
+		t.Fatal(g.phase)
+	}
+	for _, x := range g.roster {
+		x.rebalanceMs = 0
+	}
+	leave := kmsg.NewPtrLeaveGroupRequest()
+	leave.Version, leave.Group, leave.Members = 3, "g", []kmsg.LeaveGroupRequestMember{{MemberID: ids["one"]}}
+	b.request("c", leave)
+	fired := 0
+	for end := b.now.Add(10 * time.Second); fired < 1000; fired++ {
+		k, at, ok := b.nextTimer()
+		if !ok || at.After(end) {
+			break
+		}
+		b.now = maxTime(b.now, at)
+		delete(b.timers, k)
+		b.handle(coordinator.TimerFired{Key: k})
+	}
+	if g.phase != phasePreparing || fired > 20 {
+		t.Errorf("%v: %d timers fired in 10 s", g.phase, fired)
+	}
+}
+
+// TestLongNames: what the log has two bytes to tell the length of is never longer.
+func TestLongNames(t *testing.T) {
+	long := strings.Repeat("é", 1<<14)[:1<<15-1]
+	b := newClassicBench(t, 1)
+	var member string
+	b.answered = func(_ *coordinator.Pending, a coordinator.Answer) {
+		if r, ok := a.Body.(*kmsg.JoinGroupResponse); ok {
+			member = r.MemberID
+		}
+	}
+	r := kmsg.NewPtrJoinGroupRequest()
+	r.Version, r.Group, r.ProtocolType, r.SessionTimeoutMillis, r.RebalanceTimeoutMillis = 9, "g", "consumer", 10_000, 10_000
+	r.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "p"}}
+	r.InstanceID = &long
+	b.request(long, r)
+	b.advance(5 * time.Second)
+	if len(member) > 1<<15-1 || len(member) < 1<<14 || !strings.HasPrefix(member, "éé") {
+		t.Fatalf("a member id of %d bytes", len(member))
+	}
+	sync := kmsg.NewPtrSyncGroupRequest()
+	sync.Version, sync.Group, sync.Generation, sync.MemberID = 3, "g", 1, member
+	b.request(long, sync)
+	if got := b.m.groups["g"].state(); got != "Stable" {
+		t.Error(got)
+	}
+	if live, read := stored(b.m), stored(b.replay()); live != read {
+		t.Error("the log holds something else")
+	}
+}
+
+func (g *group) state() string { return g.kind.state() }
+
+// TestReasonsAreCut: what a group remembers of its rebalances does not grow with what clients say.
+func TestReasonsAreCut(t *testing.T) {
+	g := &group{}
+	for range 100 {
+		g.note(Rebalance{Reason: strings.Repeat("ä", 1<<14)})
+	}
+	for _, r := range g.history {
+		if len(r.Reason) > longestReason {
+			t.Fatalf("%d bytes", len(r.Reason))
+		}
+	}
+}
+
+// TestPatternSizes: patterns that are short and large are refused, long ones of plain names are not.
+func TestPatternSizes(t *testing.T) {
+	names := make([]string, 1200)
+	for i := range names {
+		names[i] = fmt.Sprintf("team-%d.orders", i)
+	}
+	nested := "a"
+	for range 4 {
+		nested = "(" + nested + "){200}"
+	}
+	for pattern, ok := range map[string]bool{
+		"orders.*": true, `(a|b)\.[a-z]{1,100}`: true, strings.Join(names, "|"): true, `\pL{10}`: true,
+		nested: false, strings.Repeat("(.{1000})", 100): false, strings.Repeat(`\pL`, 10_000): false, "((": false,
+		"(?=a)": false, "\xff": false, "(a*)*b": true,
+	} {
+		began := time.Now()
+		if err := checkPattern(pattern); (err == nil) != ok {
+			t.Errorf("%s: %v", shortened(pattern), err)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("%s took %v", shortened(pattern), took)
+		}
+	}
+}
+
+// TestPatternsAfterALoad: topics that came while nobody led the shard are found at the first heartbeat that may look.
+func TestPatternsAfterALoad(t *testing.T) {
+	s := newConsumerShard(t, 1)
+	s.topic("t1", kafka.UUID{1}, 1)
+	r := beat("g", "a", 0)
+	r.SubscribedTopicNames, r.SubscribedTopicRegex = nil, kmsg.StringPtr("t.*")
+	if _, err := s.beats(r); err != nil {
+		t.Fatal(err)
+	}
+	s.topic("t2", kafka.UUID{2}, 1)
+	s.restart()
+	s.advance(regexPause + time.Second)
+	for range 3 {
+		c := s.m.groups["g"].kind.(*consumerGroup)
+		if _, err := s.beats(beat("g", "a", c.roster["a"].epoch)); err != nil {
+			t.Fatal(err)
+		}
+		s.advance(2 * time.Second)
+	}
+	if got := s.m.groups["g"].kind.(*consumerGroup).regexes["t.*"].topics; len(got) != 2 {
+		t.Errorf("subscribed to %v", got)
+	}
+}
+
+// TestRetentionForEver: the largest retention that a client may ask for does not end in the past.
+func TestRetentionForEver(t *testing.T) {
+	s := newOffsetShard(t)
+	s.change(s.topicRecords("t", 1)...)
+	r := kmsg.NewPtrOffsetCommitRequest()
+	r.Version, r.Group, r.Generation, r.RetentionTimeMillis = 2, "g", -1, 1<<63-1
+	r.Topics = []kmsg.OffsetCommitRequestTopic{{Topic: "t", Partitions: []kmsg.OffsetCommitRequestTopicPartition{{Offset: 5}}}}
+	if _, err := s.ask(r, nil); err != nil {
+		t.Fatal(err)
+	}
+	s.advance(time.Hour)
+	if g := s.m.groups["g"]; g == nil || g.offsets.empty() {
+		t.Error("the offset expired")
+	}
+}
