@@ -13,7 +13,7 @@ import (
 
 // producer plays one transactional id by steps, which are words:
 //
-//	init/4  add/3  verify/5  offsets/3  commit/5  abort/5, each with a version;
+//	init/4  add/3  many/3  verify/5  offsets/3  commit/5  abort/5, each with a version;
 //	a suffix names whom the request claims to come from: -prev, -next (epochs), -other (producer id), -none.
 //
 // timeout waits until the coordinator has aborted the open transaction.
@@ -31,7 +31,10 @@ type producer struct {
 func (p *producer) do(t testing.TB, step string) string {
 	t.Helper()
 	if step == "timeout" {
-		for p.state(t).State != "CompleteAbort" {
+		for end := time.Now().Add(60 * time.Second); p.state(t).State != "CompleteAbort"; {
+			if time.Now().After(end) {
+				t.Fatalf("%s: no timeout", p.id)
+			}
 			time.Sleep(20 * time.Millisecond)
 		}
 		return "OK"
@@ -108,19 +111,23 @@ func request(name string, version int16, id string, timeoutMs int32, pid int64, 
 		r.Version, r.TransactionalID, r.ProducerID, r.ProducerEpoch, r.Group = version, id, pid, epoch, "g"
 		return r
 	}
+	partitions := []int32{0}
+	if name == "many" {
+		partitions = []int32{0, 1, 2}
+	}
 	r := kmsg.NewPtrAddPartitionsToTxnRequest()
 	r.Version = version
 	if version < 4 {
 		r.TransactionalID, r.ProducerID, r.ProducerEpoch = id, pid, epoch
 		t := kmsg.NewAddPartitionsToTxnRequestTopic()
-		t.Topic, t.Partitions = "t", []int32{0}
+		t.Topic, t.Partitions = "t", partitions
 		r.Topics = append(r.Topics, t)
 		return r
 	}
 	x := kmsg.NewAddPartitionsToTxnRequestTransaction()
 	x.TransactionalID, x.ProducerID, x.ProducerEpoch, x.VerifyOnly = id, pid, epoch, name == "verify"
 	t := kmsg.NewAddPartitionsToTxnRequestTransactionTopic()
-	t.Topic, t.Partitions = "t", []int32{0}
+	t.Topic, t.Partitions = "t", partitions
 	x.Topics = append(x.Topics, t)
 	r.Transactions = append(r.Transactions, x)
 	return r

@@ -124,17 +124,20 @@ func (m *Machine) fence(now time.Time, e *entry, p *coordinator.Pending, spare k
 // rotates says whether the coordinator needs a new producer id to abort the transaction.
 func (m *Machine) rotates(e *entry) bool { return m.version() >= 2 && e.exhausted() }
 
-// version is the transaction protocol that the cluster has finalized (transaction.version).
+// version is the level of transaction.version that the cluster has finalized.
 func (m *Machine) version() int16 { return m.image.Feature(metadata.TransactionVersionFeature) }
 
 // abort ends an open transaction by the coordinator's own decision. The producer that had it may still recover by naming
-// the epoch it had.
+// the epoch it had, if the cluster has transactions v2.
 func (m *Machine) abort(now time.Time, e *entry, spare kafka.ProducerID,
 	then func(time.Time, error) coordinator.Result) coordinator.Result {
 	if !m.rotates(e) {
 		spare = kafka.NoProducer
 	}
-	before := e.producer.Epoch
+	before := kafka.NoProducerEpoch
+	if m.version() >= 2 {
+		before = e.producer.Epoch
+	}
 	out := m.write(e.fenced(m.version(), spare, now.UnixMilli()))
 	out.Then = func(now time.Time, err error) coordinator.Result {
 		if err == nil {

@@ -17,7 +17,7 @@ import (
 
 // steps plays one transactional id on a bench by steps, which are words:
 //
-//	init/4  add/3  verify/5  offsets/3  commit/5  abort/5, each with a version;
+//	init/4  add/3  many/3  verify/5  offsets/3  commit/5  abort/5, each with a version;
 //	a suffix names whom the request claims to come from: -prev, -next (epochs), -other (producer id), -none.
 //
 // @N restarts the coordinator on a log whose last record has epoch N; timeout waits until an open transaction is aborted.
@@ -97,6 +97,9 @@ func (s *steps) request(step string) kmsg.Request {
 		r := kmsg.NewPtrAddOffsetsToTxnRequest()
 		r.Version, r.TransactionalID, r.ProducerID, r.ProducerEpoch, r.Group = version, s.id, id, epoch, ""
 		return r
+	}
+	if name == "many" {
+		return addRequest(version, s.id, id, epoch, false, 0, 1, 2)
 	}
 	return addRequest(version, s.id, id, epoch, name == "verify", 0)
 }

@@ -18,12 +18,14 @@ type bench struct {
 	t       *testing.T
 	m       *Machine
 	now     time.Time
+	times   []time.Time // when the records of the log are written, if that is given
 	image   *metadata.Image
 	log     []coordinator.Record
 	timers  map[coordinator.TimerKey]time.Time
 	markers []WriteMarkers // not written yet
 	nextID  kafka.ProducerID
-	fail    error // of appends
+	ids     []kafka.ProducerID // to be drawn, if they are given
+	fail    error              // of appends
 }
 
 func options() Options {
@@ -36,15 +38,20 @@ func options() Options {
 
 func newBench(t *testing.T) *bench {
 	b := &bench{t: t, now: time.UnixMilli(1_000_000), nextID: 100}
-	var err error
-	b.image, _, err = metadata.New().Apply([]metadata.Record{
-		&metadata.FeatureLevelRecord{Name: metadata.MetadataVersionFeature, Level: metadata.LatestMetadataVersion},
-		&metadata.FeatureLevelRecord{Name: metadata.TransactionVersionFeature, Level: 2}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b.image = b.withLevel(2)
 	b.restart()
 	return b
+}
+
+// withLevel gives metadata in which transaction.version is finalized.
+func (b *bench) withLevel(level int16) *metadata.Image {
+	image, _, err := metadata.New().Apply([]metadata.Record{
+		&metadata.FeatureLevelRecord{Name: metadata.MetadataVersionFeature, Level: metadata.LatestMetadataVersion},
+		&metadata.FeatureLevelRecord{Name: metadata.TransactionVersionFeature, Level: level}})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return image
 }
 
 // restart loads a new machine from the log.
@@ -60,6 +67,9 @@ func (b *bench) restart() {
 }
 
 func (b *bench) handle(e coordinator.Event) {
+	if n := len(b.log); n < len(b.times) {
+		b.now = b.times[n]
+	}
 	b.run(b.m.Handle(b.now, e, rand.New(rand.NewPCG(1, 2))))
 }
 
@@ -101,6 +111,9 @@ func (b *bench) run(r coordinator.Result) {
 		switch w := w.(type) {
 		case DrawProducerID:
 			b.nextID++
+			if len(b.ids) > 0 {
+				b.nextID, b.ids = b.ids[0], b.ids[1:]
+			}
 			b.handle(w.Drawn(b.nextID, nil))
 		case WriteMarkers:
 			b.markers = append(b.markers, w)

@@ -11,12 +11,11 @@ import (
 // The bytes of __transaction_state. The key is of version 0; values are of version 0, or 1 (flexible) once
 // transaction.version is at least 1. Both are read.
 
-// Tags of the value.
+// Tags of the value. Tag 3, the epoch of the next producer id, is written by nobody: it is 0.
 const (
 	tagPreviousProducerID = 0
 	tagNextProducerID     = 1
 	tagClientVersion      = 2
-	tagNextProducerEpoch  = 3
 )
 
 // record encodes the state of a transaction. Not flexible, it can tell nothing of transactions v2.
@@ -109,10 +108,6 @@ func (t *transaction) appendTags(b []byte) []byte {
 	if t.version != 0 {
 		add(tagClientVersion, 2)
 		tags = binary.BigEndian.AppendUint16(tags, uint16(t.version))
-	}
-	if t.nextID != kafka.NoProducer {
-		add(tagNextProducerEpoch, 2)
-		tags = append(tags, 0, 0)
 	}
 	return append(binary.AppendUvarint(b, uint64(n)), tags...)
 }

@@ -100,10 +100,12 @@ func (t transaction) prepared(commit bool, version int16, nextID kafka.ProducerI
 	return t
 }
 
-// fenced gives the transaction aborted by the coordinator: no epoch that a client holds is valid any more. version is what
-// the cluster has finalized, whichever protocol the client spoke; nextID is as for prepared.
-func (t transaction) fenced(version int16, nextID kafka.ProducerID, nowMs int64) transaction {
-	if version < 2 {
+// fenced gives the transaction aborted by the coordinator: no epoch that a client holds is valid any more. level is what
+// the cluster has finalized as transaction.version, whichever protocol the client spoke; nextID is as for prepared.
+func (t transaction) fenced(level int16, nextID kafka.ProducerID, nowMs int64) transaction {
+	version := int16(2)
+	if level < 2 {
+		version = 0
 		t.producer.Epoch++
 	}
 	return t.prepared(false, version, nextID, nowMs)
