@@ -1,7 +1,6 @@
 package transactions
 
 import (
-	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
@@ -34,6 +33,26 @@ var scripts = []string{
 	"init/4 add/3 @32766 timeout init/4-none",
 }
 
+// life is one transactional id with a script, of which rest is to be played.
+type life struct {
+	p      *producer
+	script string
+	level  int
+	rest   []string
+}
+
+// play goes on to the end or to a raised epoch.
+func (x *life) play(t testing.TB) {
+	for i, step := range x.rest {
+		if step[0] == '@' {
+			x.rest = x.rest[i:]
+			return
+		}
+		x.p.do(t, step)
+	}
+	x.rest = nil
+}
+
 // TestBytes plays the scripts and compares or records every record that follows. Apache Kafka's are the golden bytes of the
 // unit tests; of Moldau the producer ids and times differ, so only that it goes through is checked here.
 func TestBytes(t *testing.T) {
@@ -45,53 +64,29 @@ func TestBytes(t *testing.T) {
 	createTopic(t, n, "t")
 	c := dial(t, n.Addr, "bytes")
 	findCoordinators(t, c)
-	type life struct {
-		p      *producer
-		script string
-		level  int
-		rest   []string
-	}
 	var lives []*life
-	play := func(x *life) {
-		for i, step := range x.rest {
-			if step[0] == '@' {
-				x.rest = x.rest[i:]
-				return
-			}
-			x.p.do(t, step)
-		}
-		x.rest = nil
-	}
 	for _, level := range []int{2, 1, 0} {
 		setLevel(t, c, level)
 		for _, s := range scripts {
 			if level < 2 && strings.Contains(s, "5") {
 				continue
 			}
-			timeout := int32(60000)
-			if strings.Contains(s, "timeout") {
-				timeout = 3000
-			}
-			x := &life{p: &producer{c: c, id: fmt.Sprintf("life-%d", len(lives)), timeoutMs: timeout, pid: -1, epoch: -1},
+			x := &life{p: &producer{c: c, id: fmt.Sprintf("life-%d", len(lives)), timeoutMs: 60000, pid: -1, epoch: -1},
 				script: s, level: level, rest: strings.Fields(s)}
-			if strings.Contains(s, "@") {
-				x.p.timeoutMs = 60000
-				if strings.Contains(s, "timeout") {
-					x.p.timeoutMs = 20000
-				}
+			switch timeout := strings.Contains(s, "timeout"); {
+			case timeout && strings.Contains(s, "@"):
+				x.p.timeoutMs = 20000 // a restart lies between
+			case timeout:
+				x.p.timeoutMs = 3000
 			}
-			play(x)
+			x.play(t)
 			lives = append(lives, x)
 		}
 	}
 	newest, values := records(t, n), map[string][]byte{}
 	for _, x := range lives {
 		if len(x.rest) > 0 {
-			r := newest[x.p.id]
-			value := append([]byte(nil), r[len(r)-1]...)
-			fmt.Sscan(x.rest[0][1:], &x.p.epoch)
-			binary.BigEndian.PutUint16(value[10:], uint16(x.p.epoch))
-			values[x.p.id] = value
+			values[x.p.id] = x.p.raise(newest[x.p.id], x.rest[0][1:])
 		}
 	}
 	setLevel(t, c, 2)
@@ -102,7 +97,7 @@ func TestBytes(t *testing.T) {
 	for _, x := range lives {
 		if len(x.rest) > 0 && x.level == 2 {
 			x.p.c, x.rest = c, x.rest[1:]
-			play(x)
+			x.play(t)
 		}
 	}
 	all := records(t, n)
@@ -116,8 +111,8 @@ func TestBytes(t *testing.T) {
 			fmt.Fprintf(&b, "  %x\n", v)
 		}
 	}
-	if broker.IsKafka() {
-		golden(t, "bytes.txt", b.String())
+	if recording() {
+		record(t, "bytes.txt", b.String())
 	}
 }
 
