@@ -104,7 +104,7 @@ func accessExamples() map[kmsg.Request][]string {
 		&kmsg.AddOffsetsToTxnRequest{TransactionalID: "t", Group: "g"}:          {"READ:GROUP:g", "WRITE:TRANSACTIONAL_ID:t"},
 		&kmsg.WriteTxnMarkersRequest{Version: 1}:                                {"CLUSTER_ACTION" + cluster},
 		&kmsg.DescribeTransactionsRequest{TransactionalIDs: []string{"t", "u"}}: {"DESCRIBE:TRANSACTIONAL_ID:t", "DESCRIBE:TRANSACTIONAL_ID:u"},
-		&kmsg.ListTransactionsRequest{}:                                         nil,
+		&kmsg.ListTransactionsRequest{}:                                         {"DESCRIBE" + cluster},
 		&kmsg.TxnOffsetCommitRequest{TransactionalID: "t", Group: "g", Topics: []kmsg.TxnOffsetCommitRequestTopic{{Topic: "a"}}}: {
 			"READ:GROUP:g", "WRITE:TRANSACTIONAL_ID:t", "READ:TOPIC:a"},
 	}

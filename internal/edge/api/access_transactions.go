@@ -29,6 +29,8 @@ var (
 			checks := append(onGroups(kmsg.ACLOperationRead, r), transactionalCheck(kmsg.ACLOperationWrite, id))
 			return append(checks, onTopics(kmsg.ACLOperationRead, r)...)
 		}}
+	// Kafka leaves out the ids that may not be described. While handlers do not, whoever asks must be trusted with all.
+	listTransactions     = access{"Describe on the cluster", describeCluster.checks}
 	writeMarkers         = onCluster("ClusterAction", kmsg.ACLOperationClusterAction)
 	describeTransactions = access{"Describe on the transactional ids; topics that may not be described are left out",
 		func(_ *server.Call, r kmsg.Request) []server.AccessCheck {

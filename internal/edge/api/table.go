@@ -54,7 +54,7 @@ func (b *Broker) entries() []entry {
 		{b.describeClusterRow(), nothing},
 		{b.describeProducersRow(), readTopics},
 		{b.describeTransactionsRow(), describeTransactions},
-		{b.listTransactionsRow(), nothing},
+		{b.listTransactionsRow(), listTransactions},
 		{b.consumerGroupHeartbeatRow(), joinConsumers},
 		{b.consumerGroupDescribeRow(), describeGroups},
 		{b.listConfigResourcesRow(), describeClusterConfigs},
