@@ -6,27 +6,43 @@ import (
 	"unicode/utf16"
 
 	"moldau/internal/cluster/metadata"
+	"moldau/internal/kafka"
 )
 
 // metadataHash is one number for the topics that a group subscribes to, as far as assignors look at them: it changes when
 // one of them comes, goes, is made anew, grows, or moves to other racks (KIP-1101). It is 0 for no topic, and byte for
 // byte the number that Kafka stores in a group's record, so that a broker of either kind can go on with the other's group.
 // names are sorted.
-func metadataHash(image *metadata.Image, names []string) uint64 {
+func (m *Machine) metadataHash(names []string) uint64 {
 	var all []byte
-	var buf []byte
 	for _, name := range names {
-		t, ok := image.Topic(name)
-		if !ok {
-			continue
+		if t, ok := m.image.Topic(name); ok {
+			all = binary.LittleEndian.AppendUint64(all, m.topicHash(t))
 		}
-		buf = appendTopic(buf[:0], image, t)
-		all = binary.LittleEndian.AppendUint64(all, xxh3(buf))
 	}
 	if len(all) == 0 {
 		return 0
 	}
 	return xxh3(all)
+}
+
+// topicHash is the hash of one topic. Topics are never changed but replaced, so a hash holds as long as the topic is the
+// same, and no broker has moved to another rack.
+func (m *Machine) topicHash(t *metadata.Topic) uint64 {
+	if known, ok := m.hashes[t.ID]; ok && known.topic == t {
+		return known.hash
+	}
+	if m.hashes == nil {
+		m.hashes = map[kafka.UUID]topicHash{}
+	}
+	h := xxh3(appendTopic(nil, m.image, t))
+	m.hashes[t.ID] = topicHash{t, h}
+	return h
+}
+
+type topicHash struct {
+	topic *metadata.Topic
+	hash  uint64
 }
 
 // appendTopic writes what is hashed of a topic, numbers in little endian: a version byte, the id as two big numbers, the

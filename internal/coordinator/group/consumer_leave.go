@@ -163,11 +163,14 @@ func (m *Machine) consumerImageChanged(_ time.Time, e coordinator.ImageChanged) 
 		if t.Created() {
 			m.newTopics = int64(e.Image.Offset())
 		}
+		if t.Removed() {
+			delete(m.hashes, t.ID)
+		}
 		names = append(names, t.Name())
 	}
 	racks := false
 	for range e.Diff.Brokers() {
-		racks = true
+		racks, m.hashes = true, nil
 	}
 	if len(names) == 0 && !racks {
 		return

@@ -111,7 +111,7 @@ func (t *consumerTurn) bump(member, reason string) {
 
 // rehashed computes the hash of the topics that the group subscribes to and says whether it is another one.
 func (t *consumerTurn) rehashed(topics []string) bool {
-	hash := metadataHash(t.m.image, topics)
+	hash := t.m.metadataHash(topics)
 	changed := hash != t.hash
 	t.hash, t.rehash = hash, true
 	return changed

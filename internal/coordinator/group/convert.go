@@ -45,7 +45,7 @@ func (m *Machine) upgrade(now time.Time, g *group) (*consumerTurn, error) {
 		}
 		made.targets[id] = made.roster[id].assigned.partitions()
 	}
-	made.hash = metadataHash(m.image, made.topicsAfter(nil, nil))
+	made.hash = m.metadataHash(made.topicsAfter(nil, nil))
 	t := m.newConsumerTurn(now, made)
 	t.write(g.kind.tombstones()...)
 	t.write(made.records()...)

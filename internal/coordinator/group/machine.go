@@ -51,6 +51,7 @@ type Machine struct {
 	sweep sweep
 	// newTopics is the offset of the newest metadata that brought a topic.
 	newTopics int64
+	hashes    map[kafka.UUID]topicHash // of topics that consumer groups subscribe to
 }
 
 // New makes an empty machine. image is the metadata of the moment.
