@@ -50,6 +50,7 @@ var quiet = map[string]string{
 	"moldau_metadata_lag_records":               "back at nothing",
 	"moldau_metadata_errors_total":              "damage",
 	"moldau_group_lag_hidden_partitions":        "more partitions with offsets than are served",
+	"moldau_hanging_transactions":               "a transaction that nobody verified",
 	"moldau_coordinator_parked_requests":        "back at nothing",
 	"moldau_coordinator_waiting_requests":       "back at nothing",
 	"moldau_coordinator_load_bad_records_total": "damage",
@@ -263,6 +264,10 @@ func (r *rounds) live() {
 	if n := r.node.producerCount.Load(); n != 0 {
 		r.t.Errorf("%d producer ids are remembered after their time", n)
 	}
+	createTransactions(r.t, r.node)
+	begin(r.t, r.node, "etl", "plain")
+	r.skew.Add(int64(time.Second))
+	u.txns.compute(r.node.o.Now())
 	r.node.log.Info("the day is over")
 }
 

@@ -207,3 +207,58 @@ func TestExplainPartition(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 }
+
+// TestTransactionSurvey: what the metrics say of open transactions, and of one that no coordinator knows.
+func TestTransactionSurvey(t *testing.T) {
+	n := start(t, vfs.NewMem(vfs.MemOptions{}))
+	defer n.Kill()
+	createTopic(t, n, "orders")
+	createTopic(t, n, "parts")
+	createTransactions(t, n)
+	expect := func(want map[string]string) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		n.o.Metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		for name, value := range want {
+			if !strings.Contains(w.Body.String(), "\n"+name+" "+value+"\n") {
+				t.Errorf("%s is not %s", name, value)
+			}
+		}
+	}
+	who := begin(t, n, "a", "orders", "parts")
+	now := n.o.Now()
+	n.upkeep.txns.compute(now)
+	expect(map[string]string{"moldau_transactional_ids": "1", `moldau_transactions{state="ongoing"}`: "1",
+		"moldau_transaction_partitions": "2", "moldau_hanging_transactions": "0", "moldau_last_stable_lag_records": "1"})
+	appendOpen(t, n, "orders", coordinator.Stamp{ID: 4711})
+	n.upkeep.txns.compute(now)
+	expect(map[string]string{"moldau_transaction_partitions": "3", "moldau_hanging_transactions": "1", "moldau_last_stable_lag_records": "2"})
+	end := kmsg.NewPtrEndTxnRequest()
+	end.Version, end.TransactionalID, end.Commit, end.ProducerID, end.ProducerEpoch = 4, "a", true, int64(who.ID), int16(who.Epoch)
+	doTxn(t, n, "a", end)
+	for range 500 {
+		if e, _ := n.explainTransaction("a"); e.State == "CompleteCommit" {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	n.upkeep.txns.compute(now)
+	expect(map[string]string{`moldau_transactions{state="ongoing"}`: "0", "moldau_transaction_oldest_seconds": "0",
+		"moldau_transaction_partitions": "1", "moldau_hanging_transactions": "1"})
+
+	// One whose coordinators are elsewhere hangs when no coordinator would have left it open for so long.
+	s := n.upkeep.txns
+	p, err := n.manager.Get(kafka.TopicPartition{Topic: "orders"})
+	if err != nil || len(s.seen) != 1 {
+		t.Fatal(err, s.seen)
+	}
+	n.coordinators.txns.Close()
+	_, verdicts := n.openTransactions([]*replica.Partition{p})
+	if len(verdicts) != 1 || verdicts[0] != unknown {
+		t.Fatal(verdicts)
+	}
+	s.compute(now.Add(s.late - time.Second))
+	expect(map[string]string{"moldau_hanging_transactions": "0"})
+	s.compute(now.Add(s.late))
+	expect(map[string]string{"moldau_hanging_transactions": "1"})
+}

@@ -16,10 +16,11 @@ type upkeep struct {
 	stopped chan struct{}
 	once    sync.Once
 	lag     *groupLag
+	txns    *txnSurvey
 }
 
 func newUpkeep(n *Node) *upkeep {
-	return &upkeep{n: n, stopped: make(chan struct{}), lag: newGroupLag(n)}
+	return &upkeep{n: n, stopped: make(chan struct{}), lag: newGroupLag(n), txns: newTxnSurvey(n)}
 }
 
 // start begins the loops; stop ends them.
@@ -41,6 +42,7 @@ func (u *upkeep) start(loops *sync.WaitGroup) {
 	if u.lag.max > 0 {
 		every(groupLagEvery, groupLagEvery, u.lag.compute)
 	}
+	every(txnSurveyEvery, txnSurveyEvery, func() { u.txns.compute(u.n.o.Now()) })
 	for _, d := range u.n.dirs.online {
 		loops.Go(func() { u.scrub(d) })
 	}

@@ -264,6 +264,22 @@ var table = []section{
 		{"moldau_group_lag_hidden_partitions", GaugeKind, nil,
 			"Partitions with committed offsets that the lag metrics leave out.", "", nil},
 	}},
+	{"Transactions", []Row{
+		{"moldau_transactional_ids", GaugeKind, nil, "Transactional ids that this node's coordinators remember.", "", nil},
+		{"moldau_transactions", GaugeKind, []string{"state"},
+			"Open transactions of this node's coordinators: ongoing, or decided (committing, aborting) with markers still to be written.",
+			"", nil},
+		{"moldau_transaction_oldest_seconds", GaugeKind, nil, "Age of the oldest open transaction, 0 when there is none.", "", nil},
+		{"moldau_transaction_partitions", GaugeKind, nil,
+			"Transactions open on partitions that this node leads, each counted once for each partition.", "", nil},
+		{"moldau_hanging_transactions", GaugeKind, nil,
+			"Those of them that no coordinator will end: moldau txn find-hanging and moldau explain partition show them. " +
+				"Where the coordinators are on other nodes, those seen for longer than transaction.max.timeout.ms and five minutes.",
+			"kafka.server:type=ReplicaManager,name=PartitionsWithLateTransactionsCount", nil},
+		{"moldau_last_stable_lag_records", GaugeKind, nil,
+			"Most records by which read_committed consumers are held back on any partition that this node leads.",
+			"kafka.cluster:type=Partition,name=LastStableOffsetLag", nil},
+	}},
 	{"Process", []Row{
 		{"moldau_build_info", GaugeKind, []string{"version", "go"}, "Always 1; the labels say what runs.",
 			"kafka.server:type=app-info", nil},

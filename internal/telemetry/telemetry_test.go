@@ -197,6 +197,7 @@ func TestGroupLagComesAndGoes(t *testing.T) {
 func TestEveryRowHasAHandle(t *testing.T) {
 	r := NewRegistry().WithProcess()
 	NewRequests(r, map[int16]string{0: "Produce"}).Done(Request{Code: kafka.InvalidRecord})
+	NewTransactions(r)
 	c := NewConnections(r, "L")
 	c.Closed("peer")
 	c.Refused("x")
