@@ -88,6 +88,10 @@ func cureOf(e *kerr.Error) string {
 		return "the broker's disk is full or failed; its log says which"
 	case kerr.GroupIDNotFound:
 		return "moldau group list shows what exists"
+	case kerr.ProducerFenced, kerr.InvalidProducerEpoch:
+		return "another producer has taken the transactional id over, or the transaction timed out; moldau explain txn says which"
+	case kerr.InvalidTransactionTimeout:
+		return "the broker's transaction.max.timeout.ms bounds it"
 	case kerr.TransactionalIDNotFound:
 		return "moldau txn list shows what exists"
 	case kerr.NonEmptyGroup:

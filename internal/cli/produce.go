@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -29,6 +30,7 @@ type produceFlags struct {
 	create      bool
 	print       bool
 	quiet       bool
+	txn         txnFlags
 }
 
 func newProduce(s streams) *cobra.Command {
@@ -41,32 +43,26 @@ keyBase64 and valueBase64 take bytes that are no text, and a value that is no st
 moldau consume -o json prints goes in as it is.
 
 It ends when standard input does and every record was acknowledged. The first record that is refused ends it with exit
-status 1.`,
+status 1.
+
+With --transactional-id all of the input is one transaction, or a transaction for every --transaction-records: consumers
+that read committed records see each as a whole or not at all. An error or an interrupt aborts the one that is open.`,
 		Example: `  echo hello | moldau produce greetings
   moldau produce orders --key-separator : < orders.txt
-  moldau consume a -o json | moldau produce b --input json --compression zstd`,
+  moldau consume a -o json | moldau produce b --input json --compression zstd
+  moldau produce orders --transactional-id import-7 < orders.txt`,
 		Args: args(1, 1, "the name of a topic"),
 	}
 	f := &produceFlags{client: clientFlagsOf(c), input: oneOf("text", "json"),
 		partitioner: oneOf("key", "sticky", "round-robin", "random", "manual"),
 		acks:        oneOf("all", "1", "0"), compression: oneOf("none", "gzip", "snappy", "lz4", "zstd")}
 	fl := c.Flags()
-	fl.VarP(f.input, "input", "i", "what a line is")
-	fl.StringVarP(&f.key, "key", "k", "", "key of every record that brings none")
-	fl.StringVarP(&f.separator, "key-separator", "K", "", "`text` between key and value in a line, such as : or \\t")
-	fl.StringVar(&f.null, "null", "", "`text` that stands for a null key or value in a line")
-	fl.StringArrayVarP(&f.headers, "header", "H", nil, "add a header `key=value` to every record; may be given again")
-	fl.Int32VarP(&f.partition, "partition", "p", -1, "write to this partition (implies --partitioner manual)")
-	fl.Var(f.partitioner, "partitioner",
-		"how partitions are chosen; key: by hash as Kafka's clients do, records without key like sticky")
-	fl.Var(f.acks, "acks", "who must have a record: all in-sync replicas, the leader, or nobody")
-	fl.VarP(f.compression, "compression", "z", "how batches are compressed")
-	fl.BoolVar(&f.idempotent, "idempotent", true, "let the broker drop what a retry sends twice (needs acks all)")
-	fl.BoolVar(&f.create, "create", true, "let the broker create a topic that does not exist, if it allows that")
-	fl.BoolVarP(&f.print, "verbose", "v", false, "print topic, partition and offset of every record")
-	fl.BoolVarP(&f.quiet, "quiet", "q", false, "do not say how many records were written")
+	f.add(fl)
 	c.ValidArgsFunction = f.client.completeTopics(1)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := f.txn.check(fl, f); err != nil {
+			return err
+		}
 		opts, err := f.options(args[0], fl.Changed("idempotent"), fl.Changed("partitioner"))
 		if err != nil {
 			return err
@@ -83,13 +79,37 @@ status 1.`,
 		if err := f.knows(cmd.Context(), ses, args[0]); err != nil {
 			return err
 		}
+		if f.txn.id != "" {
+			if err := ses.awaitCoordinators(cmd.Context(), ses.admin.FindTxnCoordinators, f.txn.id); err != nil {
+				return err
+			}
+		}
 		p := &producing{streams: s, flags: f, topic: args[0], headers: headers, session: ses}
+		p.txn = transacting{p: p, txnFlags: f.txn}
 		if f.key != "" || fl.Changed("key") {
 			p.key = []byte(f.key)
 		}
 		return p.run(cmd.Context())
 	}
 	return c
+}
+
+func (f *produceFlags) add(fl *pflag.FlagSet) {
+	fl.VarP(f.input, "input", "i", "what a line is")
+	fl.StringVarP(&f.key, "key", "k", "", "key of every record that brings none")
+	fl.StringVarP(&f.separator, "key-separator", "K", "", "`text` between key and value in a line, such as : or \\t")
+	fl.StringVar(&f.null, "null", "", "`text` that stands for a null key or value in a line")
+	fl.StringArrayVarP(&f.headers, "header", "H", nil, "add a header `key=value` to every record; may be given again")
+	fl.Int32VarP(&f.partition, "partition", "p", -1, "write to this partition (implies --partitioner manual)")
+	fl.Var(f.partitioner, "partitioner",
+		"how partitions are chosen; key: by hash as Kafka's clients do, records without key like sticky")
+	fl.Var(f.acks, "acks", "who must have a record: all in-sync replicas, the leader, or nobody")
+	fl.VarP(f.compression, "compression", "z", "how batches are compressed")
+	fl.BoolVar(&f.idempotent, "idempotent", true, "let the broker drop what a retry sends twice (needs acks all)")
+	fl.BoolVar(&f.create, "create", true, "let the broker create a topic that does not exist, if it allows that")
+	fl.BoolVarP(&f.print, "verbose", "v", false, "print topic, partition and offset of every record")
+	fl.BoolVarP(&f.quiet, "quiet", "q", false, "do not say how many records were written")
+	f.txn.add(fl)
 }
 
 // options makes the client's options of the flags.
@@ -118,7 +138,7 @@ func (f *produceFlags) options(topic string, idempotentGiven, partitionerGiven b
 	if f.create {
 		opts = append(opts, kgo.AllowAutoTopicCreation())
 	}
-	return opts, nil
+	return append(opts, f.txn.options()...), nil
 }
 
 // knows asks for the topic and partition before anything is read, so that a mistake shows at once.

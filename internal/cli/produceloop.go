@@ -27,6 +27,7 @@ type producing struct {
 	topic   string
 	key     []byte // of records that bring none; nil: none
 	headers []kgo.RecordHeader
+	txn     transacting
 
 	mu     sync.Mutex
 	stored int
@@ -62,6 +63,7 @@ func (p *producing) run(ctx context.Context) error {
 	if flushErr := p.Flush(sending); err == nil && flushErr != nil {
 		err = p.explain(flushErr)
 	}
+	err = p.txn.finish(sending, err, out)
 	cancel(nil)
 	watch.Wait()
 	p.mu.Lock()
@@ -73,7 +75,7 @@ func (p *producing) run(ctx context.Context) error {
 		err = flushErr
 	}
 	if !p.flags.quiet {
-		fmt.Fprintf(p.streams.err, "%s written to %s\n", count(p.stored, "record"), p.topic)
+		fmt.Fprintf(p.streams.err, "%s written to %s\n", count(p.txn.written(p.stored), "record"), p.topic)
 	}
 	return err
 }
@@ -124,6 +126,9 @@ func (p *producing) feed(ctx, sending context.Context, lines <-chan line, out io
 		if err != nil {
 			return fmt.Errorf("standard input, line %d: %w", n, err)
 		}
+		if err := p.txn.next(sending, out); err != nil {
+			return err
+		}
 		p.Produce(sending, r, func(r *kgo.Record, err error) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -135,7 +140,7 @@ func (p *producing) feed(ctx, sending context.Context, lines <-chan line, out io
 			}
 			p.stored++
 			if p.flags.print {
-				fmt.Fprintf(out, "%s %d %d\n", r.Topic, r.Partition, r.Offset)
+				fmt.Fprintf(p.txn.to(out), "%s %d %d\n", r.Topic, r.Partition, r.Offset)
 			}
 		})
 	}
