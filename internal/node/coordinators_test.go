@@ -14,6 +14,7 @@ import (
 	"moldau/internal/config"
 	"moldau/internal/coordinator"
 	"moldau/internal/kafka"
+	"moldau/internal/promise"
 	"moldau/internal/storage/vfs"
 )
 
@@ -224,4 +225,72 @@ func TestStopAnswersWhoWaitsForOthers(t *testing.T) {
 	if code := <-told; code != kafka.NotCoordinator {
 		t.Errorf("the member was told %s", code.Name())
 	}
+}
+
+// TestStopWhileGroupsWait ends the node while members wait for others, commits wait for the disk and shards are loaded: every
+// request is answered, and a commit that was acknowledged is there afterwards.
+func TestStopWhileGroupsWait(t *testing.T) {
+	fs := vfs.NewMem(vfs.MemOptions{})
+	n := start(t, fs)
+	createTopic(t, n, "orders")
+	createOffsets(t, n, 8)
+	acknowledged := map[string]int64{}
+	for round := range 8 {
+		asked := map[string]*promise.Promise[coordinator.Answer]{}
+		ask := func(group string, r kmsg.Request) {
+			asked[group] = n.coordinators.groups.Do(group, coordinator.NewPending(coordinator.Call{}, r))
+		}
+		for i := range 60 {
+			join := kmsg.NewPtrJoinGroupRequest()
+			join.Version, join.Group, join.ProtocolType = 3, fmt.Sprintf("join-%d", i), "consumer"
+			join.SessionTimeoutMillis, join.RebalanceTimeoutMillis = 30_000, 30_000
+			join.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range"}}
+			ask(join.Group, join)
+			group := fmt.Sprintf("commit-%d", i)
+			commit := kmsg.NewPtrOffsetCommitRequest()
+			commit.Version, commit.Group, commit.Generation = 8, group, -1
+			commit.Topics = []kmsg.OffsetCommitRequestTopic{{Topic: "orders",
+				Partitions: []kmsg.OffsetCommitRequestTopicPartition{{Offset: int64(round + 1)}}}}
+			ask(group, commit)
+		}
+		if round%2 == 0 {
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			if err := n.Stop(ctx); err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+		} else {
+			fs.Crash()
+			n.Kill()
+			fs = fs.KillClone()
+		}
+		for group, p := range asked {
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			a, err := p.Wait(ctx)
+			cancel()
+			if err != nil {
+				t.Fatalf("round %d: %s is not answered", round, group)
+			}
+			if r, ok := a.Body.(*kmsg.OffsetCommitResponse); ok && a.Err == nil && r.Topics[0].Partitions[0].ErrorCode == 0 {
+				acknowledged[group] = int64(round + 1)
+			}
+		}
+		n = start(t, fs)
+		if round%3 == 0 { // else the shards are still being loaded when the next round asks
+			for group, at := range acknowledged {
+				if got := fetched(t, n, group); got < at {
+					t.Errorf("round %d: %s is at %d, and %d was acknowledged", round, group, got, at)
+				}
+			}
+		}
+	}
+	for group, at := range acknowledged {
+		if got := fetched(t, n, group); got < at {
+			t.Errorf("%s is at %d, and %d was acknowledged", group, got, at)
+		}
+	}
+	if len(acknowledged) == 0 {
+		t.Error("nothing was acknowledged, so the test shows nothing")
+	}
+	n.Kill()
 }
