@@ -55,7 +55,9 @@ func transactions(o options) (map[string]any, error) {
 	}
 	after := measure(o.pid)
 	slices.Sort(took)
-	ms := func(q float64) float64 { return round(float64(took[int(q*float64(len(took)-1))].Microseconds()) / 1000) }
+	ms := func(q float64) float64 {
+		return round(float64(took[int(q*float64(len(took)-1))].Microseconds()) / 1000)
+	}
 	return map[string]any{"txn_s": round(float64(len(took)) / after.at.Sub(before.at).Seconds()), "ids": o.connections,
 		"p50_ms": ms(0.5), "p99_ms": ms(0.99), "cpu_us_per_request": round((after.cpu - before.cpu).Seconds() * 1e6 / float64(len(took)))}, nil
 }
