@@ -23,6 +23,7 @@ type Node struct {
 	config map[string]string
 	fs     *vfs.Mem
 	memory atomic.Pointer[server.MemoryListener] // of the running process; clients dial while it is replaced
+	disk   func(vfs.FS) vfs.FS                   // what the node sees of fs
 	node   *node.Node
 	random *rand.Rand
 }
@@ -50,7 +51,7 @@ const patience = 30 * time.Second
 func Start(t testing.TB, options ...Option) *Node {
 	t.Helper()
 	n := &Node{config: map[string]string{"log.dirs": "/data"}, fs: vfs.NewMem(vfs.MemOptions{}),
-		random: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))}
+		disk: func(fs vfs.FS) vfs.FS { return fs }, random: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))}
 	for _, o := range options {
 		o(n)
 	}
@@ -73,7 +74,7 @@ func (n *Node) start(t testing.TB) {
 	defer cancel()
 	memory := server.NewMemoryListener(address)
 	n.memory.Store(memory)
-	n.node, err = node.Start(ctx, node.Options{Config: static, FS: n.fs, Log: slog.New(slog.DiscardHandler), NoAdmin: true,
+	n.node, err = node.Start(ctx, node.Options{Config: static, FS: n.disk(n.fs), Log: slog.New(slog.DiscardHandler), NoAdmin: true,
 		Memory: memory, NoListen: true})
 	if err != nil {
 		t.Fatalf("the node did not start: %v", err)

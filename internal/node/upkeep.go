@@ -36,7 +36,7 @@ func (u *upkeep) start(loops *sync.WaitGroup) {
 	every(time.Second, time.Second, u.space)
 	every(time.Second, time.Second, u.tick)
 	every(ms("moldau.log.idle.close.ms")/2, ms("moldau.log.idle.close.ms"), u.closeIdle)
-	every(10*time.Minute, 10*time.Minute, u.expire)
+	every(ms("producer.id.expiration.check.interval.ms"), ms("producer.id.expiration.check.interval.ms"), u.expire)
 	every(5*time.Second, time.Second, u.survey)
 	every(5*time.Second, 5*time.Second, u.deletePending)
 	if u.lag.max > 0 {
