@@ -15,15 +15,12 @@ import (
 	"moldau"
 )
 
-// build compiles programs with one call and returns the directory of the binaries.
-func build(t *testing.T, names ...string) string {
+// build compiles every program with one call and returns the directory of the binaries.
+func build(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	// Without symbols linking takes half the time.
-	c := exec.Command("go", "build", "-ldflags=-s -w", "-o", dir+string(filepath.Separator))
-	for _, name := range names {
-		c.Args = append(c.Args, "./"+name)
-	}
+	c := exec.Command("go", "build", "-ldflags=-s -w", "-o", dir+string(filepath.Separator), "./...")
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
@@ -70,8 +67,7 @@ func TestPrograms(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("no go command")
 	}
-	dir := build(t, "at-most-once", "at-least-once", "idempotent", "partitioning", "seek-by-time", "offsets-outside", "embed")
-	n := node(t)
+	dir, n := build(t), node(t)
 	for name, want := range map[string]string{
 		"at-most-once": lines("handled reading 0", "handled reading 1", "crashed; going on at offset 3",
 			"handled reading 3", "handled reading 4"),
@@ -110,6 +106,7 @@ func TestPrograms(t *testing.T) {
 	})
 	t.Run("offsets-outside", func(t *testing.T) { offsetsOutside(t, dir, n) })
 	t.Run("embed", func(t *testing.T) { embed(t, dir) })
+	t.Run("killed", func(t *testing.T) { killedPrograms(t, dir, n) })
 }
 
 // listenerOutput: the first has everything, hands half over, and gets it back.

@@ -18,6 +18,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"moldau"
 )
 
 const (
@@ -98,12 +100,8 @@ func input(t *testing.T, broker, topic string, partitions int32) {
 	}
 }
 
-// TestKilledPrograms kills programs at random points and looks at what is lost and what is there twice.
-func TestKilledPrograms(t *testing.T) {
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("no go command")
-	}
-	dir, n := build(t, "transform", "sink"), node(t)
+// killedPrograms kills programs at random points and looks at what is lost and what is there twice.
+func killedPrograms(t *testing.T, dir string, n *moldau.Node) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	for i, want := range []struct {
