@@ -2,9 +2,12 @@ package txn
 
 import (
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
+	"moldau/internal/cluster/metadata"
+	"moldau/internal/coordinator"
 	"moldau/internal/kafka"
 )
 
@@ -54,4 +57,30 @@ func TestExplain(t *testing.T) {
 	told("taken over", PrepareAbort, "fenced", true, true)
 	b.restart()
 	told("at a new coordinator", PrepareAbort, "", true, true)
+}
+
+// BenchmarkOpen looks for open transactions among the ids of one shard of a node with a million: what the shard's lock is
+// held for by the metrics.
+func BenchmarkOpen(b *testing.B) {
+	m := New(options(), metadata.New())
+	for i := range 20_000 {
+		id := strconv.Itoa(i)
+		t := transaction{id: id, producer: coordinator.Stamp{ID: kafka.ProducerID(i)}, state: CompleteCommit}
+		if i%1000 == 0 {
+			t.state = Ongoing
+		}
+		if err := m.Apply(t.record(true), coordinator.Origin{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		n := 0
+		for range m.Open() {
+			n++
+		}
+		if n != 20 {
+			b.Fatal(n)
+		}
+	}
 }
