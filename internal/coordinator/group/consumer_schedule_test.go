@@ -41,6 +41,7 @@ type world struct {
 type actor struct {
 	name     string
 	classic  bool
+	keeps    bool // cooperative: goes on with what it has while it joins again (KIP-429)
 	instance *string
 	topics   []string
 	regex    string
@@ -137,7 +138,8 @@ func (w *world) forgetParked() {
 func (w *world) come() {
 	w.named++
 	a := &actor{name: fmt.Sprintf("a%d", w.named), alive: true, has: map[place]bool{}, drop: map[place]bool{}}
-	a.classic = w.rnd.IntN(4) == 0
+	a.classic = w.rnd.IntN(3) == 0
+	a.keeps = a.classic && w.rnd.IntN(2) == 0
 	a.id = a.name
 	if a.classic {
 		a.id = ""
@@ -266,7 +268,7 @@ func (w *world) isMember(a *actor) bool {
 	case *consumerGroup:
 		return k.roster[a.id] != nil
 	case *classicGroup:
-		return k.byID[a.id] != nil && (k.phase == phasePreparing || k.generationID == a.epoch)
+		return k.byID[a.id] != nil && (k.phase == phasePreparing || k.generationID == a.epoch || a.waits != nil)
 	}
 	return false
 }
@@ -435,15 +437,23 @@ func (w *world) classicCode(a *actor, code kafka.Code) {
 	}
 }
 
-// join joins, or joins again: the eager way, without a partition. What it had it has given up before.
+// join joins, or joins again. An eager member has given up everything before, a cooperative one what it was asked to.
 func (w *world) join(a *actor) {
 	m := kmsg.NewConsumerMemberMetadata()
-	m.Version, m.Topics, m.Generation = 1, a.topics, a.epoch
+	m.Version, m.Topics, m.Generation = 2, a.topics, a.epoch
+	for _, p := range sortedPlaces(a.has) {
+		if t, ok := w.image.TopicByID(p.topic); !a.keeps || a.drop[p] || !ok {
+			delete(a.has, p)
+		} else {
+			m.OwnedPartitions = append(m.OwnedPartitions,
+				kmsg.ConsumerMemberMetadataOwnedPartition{Topic: t.Name, Partitions: []int32{p.number}})
+		}
+	}
+	clear(a.drop)
 	r := kmsg.NewPtrJoinGroupRequest()
 	r.Version, r.Group, r.MemberID, r.InstanceID = 7, worldGroup, a.id, a.instance
 	r.SessionTimeoutMillis, r.RebalanceTimeoutMillis, r.ProtocolType = 10000, 6000, consumerProtocol
 	r.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range", Metadata: m.AppendTo(nil)}}
-	clear(a.has)
 	p := coordinator.NewPending(coordinator.Call{ClientID: "c", ClientHost: "/127.0.0.1"}, r)
 	w.event(p)
 	a.waits, a.syncing, a.full = p, false, false
@@ -477,13 +487,17 @@ func (w *world) joined(a *actor, ans coordinator.Answer) {
 	a.waits, a.syncing = p, true
 }
 
-// lead assigns the partitions of a classic group, one after the other.
+// lead assigns the partitions of a classic group, one after the other; what somebody else still has is nobody's this time.
 func (w *world) lead(members []kmsg.JoinGroupResponseMember) []kmsg.SyncGroupRequestGroupAssignment {
 	takes := map[string][]string{} // topic -> members
+	owner := map[string]string{}
 	for _, m := range members {
 		s, _ := readSubscription(m.ProtocolMetadata)
 		for _, t := range s.Topics {
 			takes[t] = append(takes[t], m.MemberID)
+		}
+		for _, o := range s.OwnedPartitions {
+			owner[fmt.Sprint(o.Topic, o.Partitions)] = m.MemberID
 		}
 	}
 	given := map[string]*kmsg.ConsumerMemberAssignment{}
@@ -497,6 +511,9 @@ func (w *world) lead(members []kmsg.JoinGroupResponseMember) []kmsg.SyncGroupReq
 		}
 		for n := range t.NumPartitions() {
 			id := takes[name][n%len(takes[name])]
+			if o := owner[fmt.Sprint(name, []int32{int32(n)})]; o != "" && o != id {
+				continue
+			}
 			given[id].Topics = append(given[id].Topics, kmsg.ConsumerMemberAssignmentTopic{Topic: name, Partitions: []int32{int32(n)}})
 		}
 	}
@@ -535,7 +552,7 @@ func (w *world) synced(a *actor, ans coordinator.Answer) {
 		}
 	}
 	w.told(a, told)
-	clear(a.drop)
+	a.full = a.full || len(a.drop) > 0 // it has to say that it gave them up
 	w.note("%s synced at %d has %d", a.name, a.epoch, len(a.has))
 }
 

@@ -40,9 +40,7 @@ func (m *Machine) upgrade(now time.Time, g *group) (*consumerTurn, error) {
 		made.put(member)
 	}
 	for _, id := range sortedMembers(made) {
-		if c.phase != phaseStable {
-			made.claim(made.roster[id], m.image)
-		}
+		made.claim(made.roster[id], m.image)
 		made.targets[id] = made.roster[id].assigned.partitions()
 	}
 	made.hash = m.metadataHash(made.topicsAfter(nil, nil))
@@ -72,8 +70,8 @@ func (g *consumerGroup) holdsAny(h held) bool {
 	return false
 }
 
-// claim gives a member what it said it had when it joined last and nobody was assigned since: while a group rebalances a
-// cooperative consumer goes on with partitions that the coordinator knows of by this alone.
+// claim gives a member what it said it had when it joined last, if it is nobody's by now: a cooperative consumer goes on
+// with it while the group rebalances, and after that until it joins again to say that it gave it up (KIP-429).
 func (g *consumerGroup) claim(m *consumerMember, image *metadata.Image) {
 	s, err := readSubscription(m.classic.preferred().metadata)
 	if err != nil {

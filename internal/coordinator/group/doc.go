@@ -7,5 +7,6 @@
 // Locking: none; the shard calls it from one goroutine at a time.
 //
 // Start reading at machine.go, then group.go. Offsets are in offsets*.go, classic groups in classic*.go, consumer groups in
-// consumer*.go.
+// consumer*.go (consumer_reconcile.go is why no partition has two owners) and regex.go, the change of a group from one kind
+// to the other in convert.go.
 package group

@@ -111,10 +111,30 @@ func (m *Machine) consumerRegexDue(now time.Time, e regexDue) coordinator.Result
 		topics = append(topics, after[p].topics...)
 	}
 	slices.Sort(topics)
-	if t.rehashed(slices.Compact(topics)) || changed {
+	if t.rehashed(slices.Compact(topics)) || changed || g.hasStrays(m.image, after) {
 		t.bump(e.member, "topics that match a regular expression changed")
 	}
 	return t.result(nil, coordinator.Answer{})
+}
+
+// hasStrays says whether the target of a member whose pattern is evaluated for the first time names topics that it does not
+// subscribe to: it had another pattern before, and what it had is to be given to others.
+func (g *consumerGroup) hasStrays(image *metadata.Image, after map[string]*resolvedRegex) bool {
+	for m := range g.everybody() {
+		r := after[m.regex]
+		if r == nil || g.regexes[m.regex] != nil {
+			continue
+		}
+		set := topicSet{}
+		set.addNames(image, m.topics)
+		set.addNames(image, r.topics)
+		for topic := range g.targets[m.id] {
+			if set[topic] == nil {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func topicsOf(r *resolvedRegex) []string {
