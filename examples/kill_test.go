@@ -166,10 +166,7 @@ func outcome(t *testing.T, broker, topic string) map[string]int {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	ends, err := kadm.NewClient(client).ListCommittedOffsets(t.Context(), topic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ends := settled(t, client, topic)
 	left := 0
 	ends.Each(func(o kadm.ListedOffset) {
 		if o.Offset > 0 {
@@ -194,4 +191,33 @@ func outcome(t *testing.T, broker, topic string) map[string]int {
 		}
 	}
 	return times
+}
+
+// settled waits until the markers of all transactions are written, which a commit does not wait for, and gives the ends of
+// the partitions.
+func settled(t *testing.T, client *kgo.Client, topic string) kadm.ListedOffsets {
+	t.Helper()
+	admin := kadm.NewClient(client)
+	for range 200 {
+		stable, err := admin.ListCommittedOffsets(t.Context(), topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends, err := admin.ListEndOffsets(t.Context(), topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open := 0
+		ends.Each(func(o kadm.ListedOffset) {
+			if at, _ := stable.Lookup(o.Topic, o.Partition); at.Offset < o.Offset {
+				open++
+			}
+		})
+		if open == 0 {
+			return ends
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatalf("transactions stay open on %s", topic)
+	return nil
 }

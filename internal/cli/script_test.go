@@ -42,6 +42,7 @@ func TestScripts(t *testing.T) {
 			"member":    member,
 			"opens":     opens,
 			"hangs":     hangs,
+			"settled":   settled,
 		},
 	})
 }

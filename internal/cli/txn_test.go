@@ -33,6 +33,17 @@ func opens(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
+// settled ID waits until the markers of an id's last transaction are written: a commit is answered before.
+func settled(ts *testscript.TestScript, _ bool, args []string) {
+	for range 200 {
+		if ts.Exec("moldau", "txn", "describe", args[0]) == nil && !strings.Contains(ts.ReadFile("stdout"), "state Prepare") {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	ts.Fatalf("the transaction of %s is not complete", args[0])
+}
+
 // hangs TOPIC:PARTITION writes a batch of a transaction that no coordinator has heard of, as clients could before brokers
 // verified transactions. TOPIC must be taken at its word: transaction.partition.verification.enable=false.
 func hangs(ts *testscript.TestScript, _ bool, args []string) {
