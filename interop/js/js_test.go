@@ -21,6 +21,6 @@ func TestKafkaJS(t *testing.T) {
 		}
 	}
 	n := broker.Start(t)
-	process.Checks(t, exec.Command(node, "kafkajs.mjs", n.Addr), 13)
+	process.Checks(t, exec.Command(node, "kafkajs.mjs", n.Addr), 14)
 	n.Stop(t)
 }

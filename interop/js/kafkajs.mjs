@@ -144,6 +144,43 @@ await check('group administration', async () => {
   await admin.deleteGroups(['js', 'js-two'])
   assert.ok(!(await admin.listGroups()).groups.some(g => g.groupId === 'js'))
 })
+await check('transactions', async () => {
+  const topic = 'kafkajs-txn'
+  await admin.createTopics({ topics: [{ topic, numPartitions: 2 }], waitForLeaders: true })
+  const open = async () => {
+    const p = kafka.producer({ transactionalId: 'js', maxInFlightRequests: 1, idempotent: true, transactionTimeout: 20000,
+      retry: { retries: 50, initialRetryTime: 20, maxRetryTime: 100 } })
+    await p.connect()
+    return p
+  }
+  const write = (t, value) => t.send({ topic, messages: [0, 1].map(partition => ({ partition, value })) })
+  const producer = await open()
+  for (let i = 0; i < 6; i++) {
+    const t = await producer.transaction()
+    await write(t, `${i}`)
+    if (i % 3 === 2) { await t.abort(); continue }
+    await t.sendOffsets({ consumerGroupId: 'js-txn', topics: [{ topic, partitions: [{ partition: 0, offset: `${i}` }] }] })
+    await t.commit()
+  }
+  const zombie = await producer.transaction()
+  await write(zombie, 'lost')
+  const next = await open()
+  const last = await next.transaction()
+  await write(last, 'kept')
+  await last.commit()
+  await assert.rejects(zombie.commit())
+  const got = []
+  const consumer = kafka.consumer({ groupId: 'js-reads', maxWaitTimeInMs: 200 })
+  await consumer.connect()
+  await consumer.subscribe({ topic, fromBeginning: true })
+  await consumer.run({ eachMessage: async ({ message }) => { got.push(message.value.toString()) } })
+  const want = ['0', '1', '3', '4', 'kept'].flatMap(v => [v, v])
+  await until('what is committed', () => got.length >= want.length)
+  assert.deepEqual(got.sort(), want)
+  await until('the offset', async () =>
+    (await admin.fetchOffsets({ groupId: 'js-txn', topics: [topic] }))[0].partitions.find(p => p.partition === 0).offset === '4')
+  for (const c of [consumer, producer, next]) await c.disconnect().catch(() => {})
+})
 await check('errors', async () => {
   await assert.rejects(admin.createTopics({ topics: [{ topic: 'bad/name' }] }), e => e.errors[0].type === 'INVALID_TOPIC_EXCEPTION')
   await assert.rejects(admin.fetchTopicMetadata({ topics: ['not-there'] }), /host this topic|not exist/i)

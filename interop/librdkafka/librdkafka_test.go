@@ -36,7 +36,8 @@ func TestLibrdkafka(t *testing.T) {
 		run  func(*testing.T)
 	}{
 		{"create", s.create}, {"produce", s.produce}, {"consume", s.consume}, {"offsets", s.offsets},
-		{"configs", s.configs}, {"cluster", s.cluster}, {"delete records", s.deleteRecords}, {"delete", s.delete},
+		{"transactions", s.transactions}, {"configs", s.configs}, {"cluster", s.cluster},
+		{"delete records", s.deleteRecords}, {"delete", s.delete},
 	} {
 		t.Run(c.name, c.run)
 	}

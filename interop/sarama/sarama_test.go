@@ -22,6 +22,7 @@ func TestSarama(t *testing.T) {
 			t.Run("async", s.async)
 			t.Run("consume", s.consume)
 			t.Run("offsets", s.offsets)
+			t.Run("transactions", s.transactions)
 			t.Run("configs", s.configs)
 			t.Run("delete", s.delete)
 		})
