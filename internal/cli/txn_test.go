@@ -2,8 +2,11 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"io"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -74,4 +77,46 @@ func hangs(ts *testscript.TestScript, _ bool, args []string) {
 	resp, err := req.RequestWith(ctx, cl)
 	ts.Check(err)
 	ts.Check(kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode))
+}
+
+// TestInterruptAborts: an interrupt ends produce with an abort of the open transaction.
+func TestInterruptAborts(t *testing.T) {
+	n := startNode(t, t.TempDir())
+	broker := n.Addresses()[0].String()
+	run := func(ctx context.Context, in io.Reader, args ...string) (string, string, error) {
+		var out, errs strings.Builder
+		root := newRoot(streams{in, &out, &errs})
+		root.SetArgs(append(args, "--brokers", broker))
+		err := root.ExecuteContext(ctx)
+		return out.String(), errs.String(), err
+	}
+	in, lines := io.Pipe()
+	defer lines.Close()
+	ctx, interrupt := context.WithCancel(t.Context())
+	var said string
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, said, err = run(ctx, in, "produce", "t", "--transactional-id", "x")
+	}()
+	if _, err := io.WriteString(lines, "a\nb\n"); err != nil {
+		t.Fatal(err)
+	}
+	state := ""
+	for range 200 {
+		if state, _, _ = run(t.Context(), nil, "txn", "list"); strings.Contains(state, "Ongoing") {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	interrupt()
+	<-done
+	if !strings.Contains(state, "Ongoing") || !errors.Is(err, context.Canceled) ||
+		!strings.Contains(said, "the transaction of ") || !strings.Contains(said, " was aborted\n0 records written to t\n") {
+		t.Errorf("%q, %v, %q", state, err, said)
+	}
+	if state, _, _ = run(t.Context(), nil, "txn", "list"); !strings.Contains(state, "Abort") {
+		t.Errorf("%q", state)
+	}
 }
