@@ -69,6 +69,9 @@ var moldauKeys = []Key{
 	key("moldau.producer.ids.max", Int, "2000000", atLeast(1), ReadOnly, Medium,
 		"Producer ids the node remembers over all partitions. A new id above it is refused with POLICY_VIOLATION; one "+
 			"that is known is never forgotten before producer.id.expiration.ms."),
+	key("moldau.group.memory.max.bytes", Long, "536870912", atLeast(1<<20), ReadOnly, Low,
+		"What members of classic groups may take in memory that no log holds: their protocols, and ids handed out. Beyond it "+
+			"nobody else may join; clients try again."),
 	key("moldau.group.lag.partitions.max", Int, "2000", atLeast(0), ReadOnly, Low,
 		"Partitions of groups whose lag is served as metrics, those that lag most; 0: none, and nobody computes it."),
 	key("moldau.drain.timeout.ms", Int, "10000", atLeast(0), ReadOnly, Low,

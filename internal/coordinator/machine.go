@@ -12,7 +12,8 @@ import (
 	"moldau/internal/promise"
 )
 
-// Machine is the state of one shard and the rules that change it. It is called by one goroutine at a time.
+// Machine is the state of one shard and the rules that change it. It is called by one goroutine at a time. One that has a
+// method Close is told by it that the shard is gone, if it has ever been active.
 //
 // What must survive changes in Apply only, which replay and live writes share; Handle reads it and says what to write.
 // Soft state (members that are joining, deadlines, parked requests) may change in Handle and is rebuilt after a load.

@@ -249,6 +249,9 @@ func (s *shard) reply(now time.Time, res *Result, w *write, err error, out *outb
 func (s *shard) close() {
 	var out outbox
 	s.mu.Lock()
+	if m, ok := s.machine.(interface{ Close() }); ok {
+		m.Close()
+	}
 	s.phase, s.machine = closed, nil
 	s.disarm()
 	for p := s.parked.first; p != nil; p = s.parked.first {

@@ -38,6 +38,7 @@ func newCoordinators(n *Node) *coordinators {
 	timeout := ms("offsets.commit.timeout.ms")
 	c.markers, c.verifier = newMarkers(n), newVerifier(n)
 	machine := group.Options{
+		Memory:   &group.Memory{Max: n.config.Int64("moldau.group.memory.max.bytes")},
 		Settings: func() group.Settings { return *c.groupSettings.Load() },
 		Consumer: func(image *metadata.Image, id string) group.ConsumerSettings {
 			return consumerSettings(resolver(n.config, n.self, image), id)

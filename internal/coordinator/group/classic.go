@@ -26,6 +26,7 @@ type classicGroup struct {
 	static       map[string]*classicMember // by instance id
 	pending      map[string]struct{}       // ids handed out to clients that have not joined with them (KIP-394)
 	votes        map[string]int            // how many members support a protocol
+	bytes        int64                     // what members and ids that were handed out take
 	joining      int                       // members whose JoinGroup is parked
 	unsynced     int                       // members of this generation that have not sent SyncGroup
 	topics       map[string]struct{}       // what members subscribe to; nil: not known

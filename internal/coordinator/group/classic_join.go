@@ -40,6 +40,8 @@ func (m *Machine) classicJoin(now time.Time, p *coordinator.Pending, r *kmsg.Joi
 		return refuse(kafka.UnknownMemberID, r.MemberID)
 	case g == nil && !newClassicGroup(r.Group).supports(r.ProtocolType, r.Protocols):
 		return refuse(kafka.InconsistentGroupProtocol, "")
+	case !m.hasMemory(g, p, r):
+		return refuse(kafka.CoordinatorNotAvailable, r.MemberID) // which clients try again after
 	case g == nil:
 		return m.found(now, p, r, rnd)
 	case g.classic() == nil:
@@ -129,10 +131,7 @@ func (t *turn) newMemberID(prefix string) string {
 
 // handOut gives a client the id to join with. It counts as missing in a rebalance until it comes or its time is up.
 func (t *turn) handOut(p *coordinator.Pending, r *kmsg.JoinGroupRequest, id string) {
-	if t.c.pending == nil {
-		t.c.pending = map[string]struct{}{}
-	}
-	t.c.pending[id] = struct{}{}
+	t.c.pend(id)
 	t.arm(timerPendingMember, id, t.now.Add(time.Duration(r.SessionTimeoutMillis)*time.Millisecond))
 	t.refuseJoin(p, kafka.MemberIDRequired, id)
 }

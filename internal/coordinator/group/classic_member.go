@@ -85,11 +85,12 @@ func (c *classicGroup) add(m *classicMember) {
 	c.roster = append(c.roster, m)
 	c.byID[m.id] = m
 	c.index(m)
-	delete(c.pending, m.id)
+	c.unpend(m.id)
 }
 
-// index counts a member's protocols and notes its instance.
+// index counts a member's protocols and bytes and notes its instance.
 func (c *classicGroup) index(m *classicMember) {
+	c.bytes += m.bytes()
 	for _, n := range names(m.protocols) {
 		c.votes[n]++
 	}
@@ -103,6 +104,7 @@ func (c *classicGroup) index(m *classicMember) {
 
 // unindex undoes index.
 func (c *classicGroup) unindex(m *classicMember) {
+	c.bytes -= m.bytes()
 	for _, n := range names(m.protocols) {
 		if c.votes[n]--; c.votes[n] == 0 {
 			delete(c.votes, n)

@@ -230,7 +230,7 @@ func (t *turn) pendingTimeout(id string) {
 	if _, ok := t.c.pending[id]; !ok {
 		return
 	}
-	delete(t.c.pending, id)
+	t.c.unpend(id)
 	if t.c.phase == phasePreparing && t.c.allJoined() {
 		t.completeJoin()
 	}

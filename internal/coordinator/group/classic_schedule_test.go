@@ -376,6 +376,16 @@ func (w *classicWorld) sound() {
 }
 
 func (w *classicWorld) unsound(c *classicGroup) string {
+	takes := int64(0)
+	for _, m := range c.roster {
+		takes += m.bytes()
+	}
+	for id := range c.pending {
+		takes += int64(pendingOverhead + len(id))
+	}
+	if takes != c.bytes {
+		return fmt.Sprintf("members take %d bytes and not %d", takes, c.bytes)
+	}
 	joining, unsynced, votes := 0, 0, map[string]int{}
 	for _, m := range c.roster {
 		at, armed := w.timers[c.sessionTimer(m.id)]

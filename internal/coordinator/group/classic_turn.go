@@ -116,7 +116,7 @@ func (t *turn) disarm(m *classicMember) {
 
 // forget drops a member id that was handed out and never used.
 func (t *turn) forget(id string) {
-	delete(t.c.pending, id)
+	t.c.unpend(id)
 	t.Timers = append(t.Timers, coordinator.Timer{Key: t.c.pendingTimer(id)})
 }
 

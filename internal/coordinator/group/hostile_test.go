@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"moldau/internal/cluster/metadata"
 	"moldau/internal/coordinator"
 	"moldau/internal/kafka"
 )
@@ -295,5 +296,58 @@ func TestRetentionForEver(t *testing.T) {
 	s.advance(time.Hour)
 	if g := s.m.groups["g"]; g == nil || g.offsets.empty() {
 		t.Error("the offset expired")
+	}
+}
+
+// TestMemoryOfMembers: floods of ids and of members with large protocols end where they may, members that are there go on, and
+// all of it is given back when they are gone, when their groups are, and with the shard.
+func TestMemoryOfMembers(t *testing.T) {
+	memory := &Memory{Max: 512 << 10}
+	b := newClassicBench(t, 1)
+	b.m = New(Options{Settings: func() Settings { return b.settings }, Memory: memory}, metadata.New())
+	b.settings.MaxSession = time.Hour
+	codes := map[kafka.Code]int{}
+	var ids []string
+	b.answered = func(_ *coordinator.Pending, a coordinator.Answer) {
+		if r, ok := a.Body.(*kmsg.JoinGroupResponse); ok {
+			codes[kafka.Code(r.ErrorCode)]++
+			ids = append(ids, r.MemberID)
+		}
+	}
+	join := func(version int16, group string, size int) *kmsg.JoinGroupRequest {
+		r := kmsg.NewPtrJoinGroupRequest()
+		r.Version, r.Group, r.ProtocolType, r.SessionTimeoutMillis, r.RebalanceTimeoutMillis = version, group, "x", 3_600_000, 1000
+		r.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "p", Metadata: make([]byte, size)}}
+		return r
+	}
+	steady := b.request("c", join(3, "steady", 100))
+	b.advance(3500 * time.Millisecond)
+	member := ids[0]
+	for i := range 3000 {
+		b.request("client", join(9, fmt.Sprint("ids-", i%3), 0))
+	}
+	if codes[kafka.CoordinatorNotAvailable] < 500 || codes[kafka.MemberIDRequired] < 500 || memory.Used() > memory.Max {
+		t.Errorf("%v, %d bytes", codes, memory.Used())
+	}
+	again := join(3, "steady", 100)
+	again.MemberID = member
+	b.request("c", again)
+	if got := b.m.groups["steady"].kind.members(); got != 1 || b.isParked(steady) {
+		t.Errorf("the steady group has %d members", got)
+	}
+	b.advance(2 * time.Hour)
+	if used := memory.Used(); used > 2000 {
+		t.Errorf("%d bytes after the ids have ended", used)
+	}
+	clear(codes)
+	for i := range 30 {
+		b.request("client", join(3, fmt.Sprint("large-", i), 100<<10))
+	}
+	if codes[kafka.CoordinatorNotAvailable] < 25 || memory.Used() < 400<<10 {
+		t.Errorf("%v, %d bytes", codes, memory.Used())
+	}
+	b.m.Close()
+	if used := memory.Used(); used != 0 {
+		t.Errorf("%d bytes after the shard is gone", used)
 	}
 }

@@ -18,6 +18,8 @@ type Options struct {
 	Settings func() Settings
 	// Consumer are the settings of one consumer group (GROUP resources), resolved in an image.
 	Consumer func(image *metadata.Image, group string) ConsumerSettings
+	// Memory bounds what members take; nil: nothing does.
+	Memory *Memory
 }
 
 // Settings are the broker-wide settings of groups, named after their keys.
@@ -49,6 +51,8 @@ type Machine struct {
 	open  map[kafka.ProducerID][]*group
 	last  kafka.Offset // of the newest record applied
 	sweep sweep
+	// charged is what of Options.Memory is this machine's, in bytes.
+	charged int64
 	// newTopics is the offset of the newest metadata that brought a topic.
 	newTopics int64
 	hashes    map[kafka.UUID]topicHash // of topics that consumer groups subscribe to
@@ -111,7 +115,7 @@ const (
 
 // Handle decides on one event.
 func (m *Machine) Handle(now time.Time, e coordinator.Event, rnd *rand.Rand) coordinator.Result {
-	return timersFirst(m.handle(now, e, rnd))
+	return m.settled(timersFirst(m.handle(now, e, rnd)))
 }
 
 // timersFirst sets a result's timers before its records are tried. They follow soft state, sessions and phases, which has
