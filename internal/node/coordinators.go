@@ -29,6 +29,7 @@ type coordinators struct {
 	// What follows from the settings in the newest image; read on every event.
 	groupSettings atomic.Pointer[group.Settings]
 	keepBytes     atomic.Int64
+	memory        group.Memory // of members
 }
 
 func newCoordinators(n *Node) *coordinators {
@@ -37,8 +38,9 @@ func newCoordinators(n *Node) *coordinators {
 	ms := func(key string) time.Duration { return time.Duration(n.config.Int64(key)) * time.Millisecond }
 	timeout := ms("offsets.commit.timeout.ms")
 	c.markers, c.verifier = newMarkers(n), newVerifier(n)
+	c.memory.Max = n.config.Int64("moldau.group.memory.max.bytes")
 	machine := group.Options{
-		Memory:   &group.Memory{Max: n.config.Int64("moldau.group.memory.max.bytes")},
+		Memory:   &c.memory,
 		Settings: func() group.Settings { return *c.groupSettings.Load() },
 		Consumer: func(image *metadata.Image, id string) group.ConsumerSettings {
 			return consumerSettings(resolver(n.config, n.self, image), id)

@@ -290,26 +290,32 @@ func patternBombs() map[string]string {
 	}
 }
 
-func TestMalformedGroups(t *testing.T) {
-	s := newSuite(t, map[string]string{"offsets.topic.num.partitions": "1",
-		"group.initial.rebalance.delay.ms": "0"})
+// groupsReady makes the topic of offsets and waits until it is loaded.
+func (s *suite) groupsReady() {
+	s.t.Helper()
 	find := kmsg.NewPtrFindCoordinatorRequest()
 	find.Version, find.CoordinatorKey = 3, "g"
-	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) { // makes the topic and loads it
+	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		resp, err := s.good.ask(commitRequest(8, "healthy-group", "healthy", 0))
 		if err != nil {
-			t.Fatal(err)
+			s.t.Fatal(err)
 		}
 		if groupCode(resp) == kafka.None {
 			break
 		}
 		if time.Since(began) > patience {
-			t.Fatal(groupCode(resp))
+			s.t.Fatal(groupCode(resp))
 		}
 		if _, err := s.good.ask(find); err != nil {
-			t.Fatal(err)
+			s.t.Fatal(err)
 		}
 	}
+}
+
+func TestMalformedGroups(t *testing.T) {
+	s := newSuite(t, map[string]string{"offsets.topic.num.partitions": "1",
+		"group.initial.rebalance.delay.ms": "0"})
+	s.groupsReady()
 	before := measure()
 	for _, h := range slices.Concat(longStringCases(), groupCases()) {
 		began := time.Now()
@@ -322,5 +328,64 @@ func TestMalformedGroups(t *testing.T) {
 			t.Errorf("%s: took %v", h.name, took)
 		}
 	}
+	s.settled(before)
+}
+
+// TestFloodsOfGroups: ids that nobody uses, members with large protocols, members beyond a group's size and empty groups are
+// bounded, and nobody else waits for them.
+func TestFloodsOfGroups(t *testing.T) {
+	s := newSuite(t, map[string]string{"offsets.topic.num.partitions": "2", "group.initial.rebalance.delay.ms": "60000",
+		"moldau.group.memory.max.bytes": "4194304", "group.max.size": "3", "group.consumer.max.size": "3"})
+	s.groupsReady()
+	n := 3000
+	if long() {
+		n = 100_000
+	}
+	before := measure()
+	flood := func(name string, count int, request func(i int) kmsg.Request, look func(kafka.Code) bool) {
+		t.Helper()
+		c, seen := s.dial(), map[kafka.Code]int{}
+		defer c.Close()
+		began, slowest := time.Now(), time.Duration(0)
+		for i := range count {
+			resp, err := c.ask(request(i))
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			seen[groupCode(resp)]++
+			if i%max(count/20, 1) == 0 {
+				at := time.Now()
+				if resp, err = s.good.ask(commitRequest(8, "healthy-group", "healthy", 0)); err != nil || groupCode(resp) != kafka.None {
+					t.Fatalf("%s: the healthy client cannot commit: %v", name, err)
+				}
+				slowest = max(slowest, time.Since(at))
+			}
+		}
+		s.healthy(name)
+		for code := range seen {
+			if !look(code) {
+				t.Errorf("%s: %v", name, seen)
+				break
+			}
+		}
+		t.Logf("%s: %v in %v; the healthy client's slowest commit took %v; %d KiB of members", name, seen,
+			time.Since(began).Round(time.Millisecond), slowest.Round(time.Microsecond), s.node.coordinators.memory.Used()>>10)
+		if used := s.node.coordinators.memory.Used(); used > 4<<20 {
+			t.Errorf("%s: members take %d bytes", name, used)
+		}
+	}
+	is := func(any ...kafka.Code) func(kafka.Code) bool {
+		return func(c kafka.Code) bool { return slices.Contains(any, c) }
+	}
+	flood("ids", n*4, func(i int) kmsg.Request { return joinRequest(9, "ids", nil) },
+		is(kafka.MemberIDRequired, kafka.CoordinatorNotAvailable))
+	flood("10 MiB of metadata", 3, func(i int) kmsg.Request { return joinRequest(9, "large", make([]byte, 10<<20)) },
+		is(kafka.CoordinatorNotAvailable))
+	flood("consumers", 200, func(i int) kmsg.Request { return beatRequest("consumers", fmt.Sprint("m", i), "healthy") },
+		is(kafka.None, kafka.GroupMaxSizeReached))
+	flood("groups with one commit", n, func(i int) kmsg.Request { return commitRequest(8, fmt.Sprint("group-", i), "healthy", 0) },
+		is(kafka.None))
+	flood("empty groups", n, func(i int) kmsg.Request { return joinRequest(9, fmt.Sprint("empty-", i), nil) },
+		is(kafka.MemberIDRequired, kafka.CoordinatorNotAvailable))
 	s.settled(before)
 }
