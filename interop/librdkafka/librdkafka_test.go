@@ -21,16 +21,21 @@ type suite struct {
 	adm  *kafka.AdminClient
 }
 
-func TestLibrdkafka(t *testing.T) {
-	n := broker.Start(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	adm, err := kafka.NewAdminClient(&kafka.ConfigMap{"bootstrap.servers": n.Addr})
+func newSuite(t *testing.T, addr string) *suite {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	t.Cleanup(cancel)
+	adm, err := kafka.NewAdminClient(&kafka.ConfigMap{"bootstrap.servers": addr})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer adm.Close()
-	s := &suite{addr: n.Addr, ctx: ctx, adm: adm}
+	t.Cleanup(adm.Close)
+	return &suite{addr: addr, ctx: ctx, adm: adm}
+}
+
+func TestLibrdkafka(t *testing.T) {
+	n := broker.Start(t)
+	s := newSuite(t, n.Addr)
 	for _, c := range []struct {
 		name string
 		run  func(*testing.T)
@@ -41,7 +46,6 @@ func TestLibrdkafka(t *testing.T) {
 	} {
 		t.Run(c.name, c.run)
 	}
-	adm.Close()
 	n.Stop(t)
 }
 
