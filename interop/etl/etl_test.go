@@ -125,7 +125,7 @@ func (p *pipeline) produce(ctx context.Context, client *kgo.Client) error {
 		if err := client.ProduceSync(ctx, rs...).FirstErr(); err != nil {
 			return err
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(120 * time.Millisecond)
 	}
 	return nil
 }

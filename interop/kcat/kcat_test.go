@@ -24,7 +24,7 @@ func TestKcat(t *testing.T) {
 		run  func(*testing.T)
 	}{
 		{"metadata", s.metadata}, {"codecs", s.codecs}, {"offsets", s.offsets}, {"headers and nulls", s.shapes},
-		{"idempotent", s.idempotent}, {"old protocol versions", s.old}, {"acks", s.acks},
+		{"idempotent", s.idempotent}, {"old protocol versions", s.old}, {"acks", s.acks}, {"group", s.group},
 	} {
 		t.Run(c.name, c.run)
 	}
@@ -119,4 +119,17 @@ func (s suite) acks(t *testing.T) {
 		s.kcat(t, lines(1, 10), "-P", "-t", topic+"-a", "-p", "0", "-X", "acks="+a)
 	}
 	equal(t, "records", s.kcat(t, "", "-C", "-t", topic+"-a", "-p", "0", "-o", "beginning", "-e", "-q"), strings.Repeat(lines(1, 10), 3))
+}
+
+// group reads the topic once as a group, and nothing the second time.
+func (s suite) group(t *testing.T) {
+	for _, strategy := range []string{"range", "roundrobin", "cooperative-sticky"} {
+		for _, want := range []int{5000, 0} {
+			out := s.kcat(t, "", "-G", "kcat-"+strategy, "-X", "auto.offset.reset=earliest", "-X",
+				"partition.assignment.strategy="+strategy, "-e", "-q", topic)
+			if got := strings.Count(out, "\n"); got != want {
+				t.Errorf("%s: %d records, want %d", strategy, got, want)
+			}
+		}
+	}
 }

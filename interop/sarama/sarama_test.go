@@ -24,6 +24,7 @@ func TestSarama(t *testing.T) {
 			t.Run("offsets", s.offsets)
 			t.Run("transactions", s.transactions)
 			t.Run("configs", s.configs)
+			t.Run("groups", s.groups)
 			t.Run("delete", s.delete)
 		})
 	}
