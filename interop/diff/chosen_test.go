@@ -3,6 +3,7 @@ package diff
 import (
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -78,7 +79,7 @@ func checkChosen(t *testing.T, oracle bool) {
 	for _, c := range table {
 		steps = append(steps, c.step)
 	}
-	for i, a := range ask(t, oracle, steps) {
+	for i, a := range ask(t, oracle, func(addr string, settle time.Duration) ([]Answer, error) { return Run(addr, steps, settle) }) {
 		want := table[i].kafka
 		if !oracle && table[i].moldau != "" {
 			want = table[i].moldau

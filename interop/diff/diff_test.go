@@ -25,19 +25,42 @@ const (
 	kafkaSettle = 250 * time.Millisecond
 )
 
-// recorded is the file of Apache Kafka's answers.
-var recorded = filepath.Join("testdata", "kafka-"+kafka.DefaultVersion+".jsonl")
-
-// TestRecorded compares Moldau with the answers that Apache Kafka gave when they were recorded.
-func TestRecorded(t *testing.T) {
-	if *update {
-		write(t, ask(t, true, Generate(recordedSeed, recordedSteps)))
-	}
-	compare(t, recordedSeed, read(t), ask(t, false, Generate(recordedSeed, recordedSteps)))
+// history is one kind of histories.
+type history struct {
+	run  func(addr string, seed uint64, n int, settle time.Duration) ([]Answer, error)
+	file string // Apache Kafka's recorded answers
 }
 
+var (
+	requests = history{func(addr string, seed uint64, n int, settle time.Duration) ([]Answer, error) {
+		return Run(addr, Generate(seed, n), settle)
+	}, filepath.Join("testdata", "kafka-"+kafka.DefaultVersion+".jsonl")}
+	groups = history{RunGroups, filepath.Join("testdata", "kafka-"+kafka.DefaultVersion+"-groups.jsonl")}
+)
+
+// TestRecorded compares Moldau with the answers that Apache Kafka gave when they were recorded.
+func TestRecorded(t *testing.T) { requests.recorded(t) }
+
+// TestRecordedGroups does the same for histories of groups.
+func TestRecordedGroups(t *testing.T) { groups.recorded(t) }
+
 // TestLive compares with a real Apache Kafka, on a new seed each run unless DIFF_SEED is set.
-func TestLive(t *testing.T) {
+func TestLive(t *testing.T) { requests.live(t) }
+
+// TestLiveGroups does the same for histories of groups.
+func TestLiveGroups(t *testing.T) { groups.live(t) }
+
+func (h history) recorded(t *testing.T) {
+	run := func(addr string, settle time.Duration) ([]Answer, error) {
+		return h.run(addr, recordedSeed, recordedSteps, settle)
+	}
+	if *update {
+		write(t, h.file, ask(t, true, run))
+	}
+	compare(t, recordedSeed, read(t, h.file), ask(t, false, run))
+}
+
+func (h history) live(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short")
 	}
@@ -50,14 +73,17 @@ func TestLive(t *testing.T) {
 		steps, _ = strconv.Atoi(s)
 	}
 	t.Logf("DIFF_SEED=%d DIFF_STEPS=%d", seed, steps)
-	compare(t, seed, ask(t, true, Generate(seed, steps)), ask(t, false, Generate(seed, steps)))
+	run := func(addr string, settle time.Duration) ([]Answer, error) { return h.run(addr, seed, steps, settle) }
+	compare(t, seed, ask(t, true, run), ask(t, false, run))
 }
 
-func ask(t *testing.T, oracle bool, steps []Step) []Answer {
+func ask(t *testing.T, oracle bool, run func(addr string, settle time.Duration) ([]Answer, error)) []Answer {
 	t.Helper()
 	config := map[string]string{
 		"auto.create.topics.enable": "false",
 		"log.retention.ms":          "-1", // the records are of 2023
+		// Nothing but the requests decides when a group moves on.
+		"group.initial.rebalance.delay.ms": "0", "group.consumer.assignment.interval.ms": "0", "offsets.topic.num.partitions": "1",
 	}
 	var settle time.Duration
 	var addr string
@@ -71,7 +97,7 @@ func ask(t *testing.T, oracle bool, steps []Step) []Answer {
 		defer n.Stop(t)
 		addr = n.Addr
 	}
-	out, err := Run(addr, steps, settle)
+	out, err := run(addr, settle)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,9 +162,9 @@ func prune(kafka, moldau any) any {
 	return k
 }
 
-func write(t *testing.T, answers []Answer) {
+func write(t *testing.T, file string, answers []Answer) {
 	t.Helper()
-	f, err := os.Create(recorded)
+	f, err := os.Create(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,9 +178,9 @@ func write(t *testing.T, answers []Answer) {
 	}
 }
 
-func read(t *testing.T) []Answer {
+func read(t *testing.T, file string) []Answer {
 	t.Helper()
-	f, err := os.Open(recorded)
+	f, err := os.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}

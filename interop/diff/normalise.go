@@ -66,7 +66,7 @@ func maskQuorum(m map[string]any) {
 var dropped = []string{"UnknownTags", "ThrottleMillis", "Version", "Port", "Host", "ClusterID", "Rack", "TotalBytes",
 	"UsableBytes", "Dir", "LastUpdateTimestamp", "ErrorMessage", "FinalizedFeaturesEpoch",
 	"LastFetchTimestamp", "LastCaughtUpTimestamp", "LogEndOffset", "Nodes", "DirectoryID",
-	"ReplicaDirectoryID", "Documentation"}
+	"ReplicaDirectoryID", "Documentation", "ClientHost"}
 
 func mask(w *World, key string, v any) any {
 	switch v := v.(type) {
@@ -95,6 +95,9 @@ func mask(w *World, key string, v any) any {
 	case string:
 		if key == "RecordBatches" {
 			return batches(w, v)
+		}
+		if name, ok := w.members[v]; ok {
+			return name
 		}
 	}
 	return v

@@ -12,7 +12,8 @@ import (
 type World struct {
 	topics    map[string][16]byte // by topic name; a deleted topic keeps its entry
 	ids       map[[16]byte]string
-	producers []producer // by order of their InitProducerId
+	producers []producer        // by order of their InitProducerId
+	members   map[string]string // names of the member ids that the broker chose
 	settle    time.Duration
 }
 

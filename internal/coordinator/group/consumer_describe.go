@@ -27,6 +27,9 @@ func (m *Machine) describeConsumer(id string) kmsg.ConsumerGroupDescribeResponse
 	d := kmsg.NewConsumerGroupDescribeResponseGroup()
 	d.Group = id
 	g, err := m.consumer(id)
+	if id == "" {
+		err = kafka.Errorf(kafka.InvalidGroupID, "the group id is empty")
+	}
 	if err != nil {
 		d.ErrorCode, d.ErrorMessage = int16(kafka.CodeOf(err)), kmsg.StringPtr(kafka.MessageOf(err))
 		return d

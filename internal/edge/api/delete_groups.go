@@ -1,6 +1,8 @@
 package api
 
 import (
+	"slices"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/coordinator"
@@ -8,7 +10,7 @@ import (
 	"moldau/internal/promise"
 )
 
-// deleteGroupsRow deletes groups without members, and their offsets.
+// deleteGroupsRow deletes groups without members, and their offsets. A group that is named twice is answered once.
 func (b *Broker) deleteGroupsRow() server.API {
 	return server.API{Key: int16(kmsg.DeleteGroups), Min: 0, Max: 3, Listener: server.BrokerListener,
 		Handle: b.handleDeleteGroups}
@@ -22,7 +24,7 @@ func (b *Broker) handleDeleteGroups(c *server.Call, r kmsg.Request) *promise.Pro
 		one.Version, one.Groups = version, []string{id}
 		return one
 	}
-	return eachGroup(b, c, req.Groups, part, func(ids []string, answers []coordinator.Answer) kmsg.Response {
+	return eachGroup(b, c, distinct(req.Groups), part, func(ids []string, answers []coordinator.Answer) kmsg.Response {
 		resp := kmsg.NewPtrDeleteGroupsResponse()
 		resp.Groups = make([]kmsg.DeleteGroupsResponseGroup, 0, len(ids))
 		for i, a := range answers {
@@ -36,5 +38,15 @@ func (b *Broker) handleDeleteGroups(c *server.Call, r kmsg.Request) *promise.Pro
 			resp.Groups = append(resp.Groups, g)
 		}
 		return resp
+	})
+}
+
+// distinct leaves out what stands there again.
+func distinct(names []string) []string {
+	seen := make(map[string]bool, len(names))
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		again := seen[name]
+		seen[name] = true
+		return again
 	})
 }

@@ -301,7 +301,11 @@ func TestManyGroups(t *testing.T) {
 					got = append(got, fmt.Sprint(x.Group, x.ErrorCode))
 				}
 			}
-			if want := []string{"b0", "gone16", "a0", "bad68", "b0"}; !slices.Equal(got, want) {
+			want := []string{"b0", "gone16", "a0", "bad68", "b0"}
+			if key == kmsg.DeleteGroups { // each once
+				want = want[:4]
+			}
+			if !slices.Equal(got, want) {
 				t.Errorf("%s version %d: %q, want %q", apiName(int16(key)), v, got, want)
 			}
 			if reply.Code != kafka.NotCoordinator {
