@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -99,9 +100,15 @@ func mask(w *World, key string, v any) any {
 		if name, ok := w.members[v]; ok {
 			return name
 		}
+		if unmet.MatchString(v) {
+			return "member not met"
+		}
 	}
 	return v
 }
+
+// unmet are ids that brokers chose for members whose joins were never answered.
+var unmet = regexp.MustCompile(`-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // isOwn tells settings that only Moldau has.
 func isOwn(v any) bool {

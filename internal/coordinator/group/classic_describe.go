@@ -52,8 +52,8 @@ func (m *Machine) describeClassic(id string, version int16) kmsg.DescribeGroupsR
 	for _, m := range c.roster {
 		d := kmsg.NewDescribeGroupsResponseGroupMember()
 		d.MemberID, d.InstanceID, d.ClientID, d.ClientHost = m.id, m.instance, m.clientID, m.clientHost
-		if stable {
-			d.ProtocolMetadata, d.MemberAssignment = m.metadata(c.protocol), m.assignment
+		if d.MemberAssignment = m.assignment; stable {
+			d.ProtocolMetadata = m.metadata(c.protocol)
 		}
 		out.Members = append(out.Members, d)
 	}

@@ -272,7 +272,7 @@ func (t *consumerTurn) subscribe(was *consumerMember, known bool, member *consum
 	if err != nil {
 		return err
 	}
-	votes := known && !equalStrings(was.assignor, member.assignor)
+	votes := known && !equalStrings(was.assignor, member.assignor) && t.anotherAssignor(was, member)
 	bump := names || resolved || votes
 	if !bump && t.g.fresh {
 		return nil
@@ -289,6 +289,22 @@ func (t *consumerTurn) subscribe(was *consumerMember, known bool, member *consum
 		t.write(tombstone(keyConsumerPartition, t.g.id))
 	}
 	return nil
+}
+
+// anotherAssignor says whether the group would have another assignor with a member as it is now.
+func (t *consumerTurn) anotherAssignor(was, member *consumerMember) bool {
+	offered := t.m.o.Settings().Assignors
+	with := func(yield func(*consumerMember) bool) {
+		for x := range t.g.everybody() {
+			if x.id == was.id {
+				x = member
+			}
+			if !yield(x) {
+				return
+			}
+		}
+	}
+	return pickAssignor(offered, with).Name() != pickAssignor(offered, t.g.everybody()).Name()
 }
 
 func (t *consumerTurn) subscribeReason(was *consumerMember, known, subscription, votes bool) string {
