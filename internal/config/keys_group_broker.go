@@ -18,7 +18,7 @@ var groupBrokerKeys = []Key{
 	key("group.coordinator.threads", Int, "4", atLeast(1), ReadOnly, High,
 		"Threads of Kafka's group coordinator.", inert("coordinators have no thread pool")),
 	key("group.coordinator.background.threads", Int, "2", atLeast(1), ReadOnly, High,
-		"Background threads of Kafka's group coordinator.", inert("coordinators have no thread pool")),
+		"How many patterns of consumer groups are evaluated at once."),
 	key("group.coordinator.append.linger.ms", Int, "-1", atLeast(-1), ReadOnly, Medium,
 		"How long a group coordinator gathers writes (ms); -1 adapts to the load.",
 		inert("writes go to the log at once, and the disk's flusher gathers them")),

@@ -20,12 +20,14 @@ import (
 
 // coordinators are the coordinators of groups and of transactions and what they share.
 type coordinators struct {
-	n        *Node
-	loaders  loaders
-	groups   *coordinator.Runtime
-	txns     *coordinator.Runtime
-	markers  *markers
-	verifier *verifier
+	n       *Node
+	loaders loaders
+	// evaluators match patterns of consumer groups with topics.
+	evaluators loaders
+	groups     *coordinator.Runtime
+	txns       *coordinator.Runtime
+	markers    *markers
+	verifier   *verifier
 	// What follows from the settings in the newest image; read on every event.
 	groupSettings atomic.Pointer[group.Settings]
 	keepBytes     atomic.Int64
@@ -33,7 +35,8 @@ type coordinators struct {
 }
 
 func newCoordinators(n *Node) *coordinators {
-	c := &coordinators{n: n, loaders: loaders{loops: &n.loops, limit: min(runtime.GOMAXPROCS(0), 4)}}
+	c := &coordinators{n: n, loaders: loaders{loops: &n.loops, limit: min(runtime.GOMAXPROCS(0), 4)},
+		evaluators: loaders{loops: &n.loops, limit: n.config.Int("group.coordinator.background.threads")}}
 	c.configure(n.publisher.Image())
 	ms := func(key string) time.Duration { return time.Duration(n.config.Int64(key)) * time.Millisecond }
 	timeout := ms("offsets.commit.timeout.ms")
@@ -49,6 +52,7 @@ func newCoordinators(n *Node) *coordinators {
 	groups := c.options("group", func() telemetry.CoordinatorCounts { return c.groups.Counts() })
 	groups.Topic = kafka.OffsetsTopic
 	groups.NewMachine = func(_ int32, image *metadata.Image) coordinator.Machine { return group.New(machine, image) }
+	groups.Work = c.groupWork
 	groups.CommitTimeout = func() time.Duration { return timeout }
 	groups.Codec = record.Codec(n.config.Int64("offsets.topic.compression.codec"))
 	groups.LoadBytes = n.config.Int("offsets.load.buffer.size")
@@ -95,6 +99,27 @@ func (c *coordinators) close() {
 	c.markers.close()
 	c.verifier.close()
 	c.loaders.close()
+	c.evaluators.close()
+}
+
+// groupWork does what group coordinators ask for, in turns: what takes long must not keep others waiting.
+func (c *coordinators) groupWork(w coordinator.Work, _ coordinator.ShardID, alive func() bool, done func(coordinator.Event)) {
+	x, ok := w.(*group.EvaluatePatterns)
+	if !ok {
+		return
+	}
+	var step func() bool
+	step = func() bool {
+		switch {
+		case !alive():
+		case x.Step():
+			c.evaluators.add(step)
+		default:
+			done(x.Evaluated())
+		}
+		return false
+	}
+	c.evaluators.add(step)
 }
 
 // groupSettings are the broker-wide settings of groups.
@@ -126,7 +151,8 @@ func consumerSettings(r *config.Resolver, id string) group.ConsumerSettings {
 		AssignmentInterval: ms("consumer.assignment.interval.ms")}
 }
 
-// loaders run the loads of coordinators, a few at a time: each holds a buffer, and all read the same disks.
+// loaders run what coordinators need long for, a few at a time: their loads, each of which holds a buffer, and all read the
+// same disks.
 type loaders struct {
 	loops *sync.WaitGroup
 	limit int

@@ -389,3 +389,39 @@ func TestFloodsOfGroups(t *testing.T) {
 		is(kafka.MemberIDRequired, kafka.CoordinatorNotAvailable))
 	s.settled(before)
 }
+
+// TestLargePatterns: a pattern that takes long to match keeps nobody else waiting, nor the node from stopping.
+func TestLargePatterns(t *testing.T) {
+	s := newSuite(t, map[string]string{"offsets.topic.num.partitions": "1"})
+	s.groupsReady()
+	for i := range 40 {
+		s.create(fmt.Sprint(strings.Repeat("orders-a-", 20), i))
+	}
+	for i := range 4 {
+		pattern := strings.Repeat("(a|.)?", 4000) + fmt.Sprint("!", i)
+		r := beatRequest(fmt.Sprint("large-", i), "m")
+		r.SubscribedTopicNames, r.SubscribedTopicRegex = nil, &pattern
+		resp, err := s.good.ask(r)
+		if err != nil || groupCode(resp) != kafka.None {
+			t.Fatal(err, groupCode(resp))
+		}
+	}
+	slowest := time.Duration(0)
+	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		at := time.Now()
+		if resp, err := s.good.ask(commitRequest(8, "healthy-group", "healthy", 0)); err != nil || groupCode(resp) != kafka.None {
+			t.Fatal(err, groupCode(resp))
+		}
+		slowest = max(slowest, time.Since(at))
+	}
+	s.healthy("large patterns")
+	if slowest > time.Second {
+		t.Errorf("a commit took %v", slowest)
+	}
+	began := time.Now()
+	s.node.Kill()
+	if took := time.Since(began); took > 8*time.Second {
+		t.Errorf("the node ended after %v", took)
+	}
+	t.Logf("slowest commit %v, ended within %v", slowest, time.Since(began))
+}

@@ -35,8 +35,9 @@ type consumerGroup struct {
 	pattern map[string]int                  // regular expression -> members that subscribe to it
 
 	// Soft state.
-	fresh     bool            // the hash is that of the present image
-	rejoining map[string]bool // members of the classic protocol that were told to join again and have not
+	evaluating bool            // its patterns are being evaluated
+	fresh      bool            // the hash is that of the present image
+	rejoining  map[string]bool // members of the classic protocol that were told to join again and have not
 }
 
 var _ kind = (*consumerGroup)(nil)

@@ -607,7 +607,7 @@ func (w *world) settle() {
 		}
 		living++
 		for t := range w.image.Topics() {
-			if slices.Contains(a.topics, t.Name) || a.regex != "" && slices.Contains(matchingTopics(w.image, a.regex, nil), t.Name) {
+			if slices.Contains(a.topics, t.Name) || a.regex != "" && slices.Contains(matchingTopics(w.image, a.regex), t.Name) {
 				for n := range t.NumPartitions() {
 					want[place{t.ID, int32(n)}] = true
 				}

@@ -351,3 +351,66 @@ func TestMemoryOfMembers(t *testing.T) {
 		t.Errorf("%d bytes after the shard is gone", used)
 	}
 }
+
+// TestPatternsThatChangeMeanwhile: a group's patterns are evaluated one time after the other, those that come meanwhile too, and
+// what was evaluated for nothing does no harm.
+func TestPatternsThatChangeMeanwhile(t *testing.T) {
+	s := newConsumerShard(t, 1)
+	s.topic("t1", kafka.UUID{1}, 1)
+	s.topic("u1", kafka.UUID{2}, 1)
+	s.holding = true
+	subscribe := func(member, pattern string, epoch int32) {
+		t.Helper()
+		r := beat("g", member, epoch)
+		r.SubscribedTopicNames, r.SubscribedTopicRegex = nil, &pattern
+		if _, err := s.beats(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	group := func() *consumerGroup { return s.m.groups["g"].kind.(*consumerGroup) }
+	next := func() {
+		t.Helper()
+		if len(s.held) != 1 {
+			t.Fatalf("%d evaluations at once", len(s.held))
+		}
+		w := s.held[0]
+		s.held = nil
+		s.event(evaluated(w))
+	}
+	subscribe("a", "t.*", 0)
+	subscribe("b", "t.*", 0)
+	subscribe("a", "u.*", group().roster["a"].epoch)
+	subscribe("b", "(t|u).*", group().roster["b"].epoch)
+	next() // of a pattern that nobody has any more
+	if got := group().regexes; len(got) != 0 {
+		t.Errorf("evaluated %v", got)
+	}
+	next()
+	if len(s.held) != 0 || len(group().regexes["u.*"].topics) != 1 || len(group().regexes["(t|u).*"].topics) != 2 {
+		t.Errorf("%d to evaluate, %v", len(s.held), group().regexes)
+	}
+	subscribe("a", "v.*", group().roster["a"].epoch)
+	s.fail = kafka.NotCoordinator // what was evaluated cannot be written
+	next()
+	if s.fail != nil || group().regexes["v.*"] != nil {
+		t.Error("the evaluation did not fail")
+	}
+	if _, err := s.beats(beat("g", "a", group().roster["a"].epoch)); err != nil {
+		t.Fatal(err)
+	}
+	next() // it is tried again at the next heartbeat
+	if group().regexes["v.*"] == nil {
+		t.Error("not evaluated again")
+	}
+	s.checkReplay()
+	if _, err := s.beats(beat("g", "b", -1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.beats(beat("g", "a", -1)); err != nil {
+		t.Fatal(err)
+	}
+	for len(s.held) > 0 { // of a group without members
+		next()
+	}
+	s.checkReplay()
+}

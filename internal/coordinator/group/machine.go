@@ -148,7 +148,9 @@ func (m *Machine) handle(now time.Time, e coordinator.Event, rnd *rand.Rand) coo
 		m.image = e.Image
 		return m.imageChanged(now, e)
 	case regexDue:
-		return m.consumerRegexDue(now, e)
+		return m.consumerRegexDue(e)
+	case patternsEvaluated:
+		return m.consumerRegexEvaluated(now, e)
 	}
 	return coordinator.Result{}
 }

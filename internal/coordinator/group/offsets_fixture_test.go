@@ -29,7 +29,9 @@ type offsetShard struct {
 	timers   map[coordinator.TimerKey]time.Time
 	rnd      *rand.Rand
 	fail     error // the next append fails with it
-	ids      byte  // topic ids drawn
+	holding  bool  // work is held, and not done at once
+	held     []coordinator.Work
+	ids      byte // topic ids drawn
 }
 
 // logged is a record or, with ended set, a marker.
@@ -89,6 +91,13 @@ func (s *offsetShard) carryOut(r coordinator.Result) {
 	}
 	if r.Then != nil {
 		s.carryOut(r.Then(s.now, err))
+	}
+	for _, w := range r.Outgoing {
+		if s.holding {
+			s.held = append(s.held, w)
+			continue
+		}
+		s.event(evaluated(w))
 	}
 	for _, e := range r.Next {
 		s.event(e)
@@ -274,4 +283,16 @@ func (f *fakeKind) checkCommit(time.Time, commitCheck) (func(kafka.UUID, int32) 
 		return nil, nil, f.commitErr
 	}
 	return func(_ kafka.UUID, p int32) error { return f.judged[p] }, nil, f.commitErr
+}
+
+// evaluated does the work that a machine asks for.
+func evaluated(w coordinator.Work) coordinator.Event {
+	x := w.(*EvaluatePatterns)
+	for x.Step() {
+	}
+	return x.Evaluated()
+}
+
+func matchingTopics(image *metadata.Image, pattern string) []string {
+	return evaluated(newEvaluatePatterns(regexDue{}, image, []string{pattern})).(patternsEvaluated).topics[pattern]
 }

@@ -3,7 +3,6 @@ package group
 import (
 	"errors"
 	"maps"
-	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strings"
@@ -88,31 +87,48 @@ func (t *consumerTurn) regexIsDue(was, member *consumerMember) bool {
 	return age > regexPause && (last.version < t.m.newTopics || age > t.m.o.Settings().RegexRefresh)
 }
 
-// consumerRegexDue evaluates all patterns of a group, so that they change its epoch once.
-func (m *Machine) consumerRegexDue(now time.Time, e regexDue) coordinator.Result {
+// consumerRegexDue has all patterns of a group evaluated, so that they change its epoch once. It takes as long as clients
+// like: a pattern may be large, and topics many. So it is work for others than the shard, one at a time for each group.
+func (m *Machine) consumerRegexDue(e regexDue) coordinator.Result {
 	g, err := m.consumer(e.group)
-	if err != nil || len(g.pattern) == 0 {
+	if err != nil || len(g.pattern) == 0 || g.evaluating {
 		return coordinator.Result{}
 	}
+	g.evaluating = true
+	return coordinator.Result{Scope: g.id, Outgoing: []coordinator.Work{
+		newEvaluatePatterns(e, m.image, slices.Sorted(maps.Keys(g.pattern)))}}
+}
+
+// consumerRegexEvaluated takes over what the patterns of a group match. Those that came meanwhile are evaluated next.
+func (m *Machine) consumerRegexEvaluated(now time.Time, e patternsEvaluated) coordinator.Result {
+	g, err := m.consumer(e.due.group)
+	if err != nil {
+		return coordinator.Result{}
+	}
+	g.evaluating = false
 	t := m.newConsumerTurn(now, g)
 	patterns := slices.Sorted(maps.Keys(g.pattern))
 	after := make(map[string]*resolvedRegex, len(patterns))
+	topics := slices.Collect(maps.Keys(g.named))
 	changed := false
 	for _, p := range patterns {
-		r := &resolvedRegex{topics: matchingTopics(m.image, p, e.may), version: int64(m.image.Offset()),
-			timestampMs: now.UnixMilli()}
-		after[p] = r
-		t.write(regexRecord(g.id, p, r))
 		old := g.regexes[p]
-		changed = changed || !slices.Equal(r.topics, topicsOf(old))
-	}
-	topics := slices.Collect(maps.Keys(g.named))
-	for _, p := range patterns {
-		topics = append(topics, after[p].topics...)
+		matched, ok := e.topics[p]
+		if !ok {
+			if old == nil {
+				t.next = []coordinator.Event{e.due}
+			}
+			topics = append(topics, topicsOf(old)...)
+			continue
+		}
+		after[p] = &resolvedRegex{topics: matched, version: e.version, timestampMs: now.UnixMilli()}
+		t.write(regexRecord(g.id, p, after[p]))
+		changed = changed || !slices.Equal(matched, topicsOf(old))
+		topics = append(topics, matched...)
 	}
 	slices.Sort(topics)
 	if t.rehashed(slices.Compact(topics)) || changed || g.hasStrays(m.image, after) {
-		t.bump(e.member, "topics that match a regular expression changed")
+		t.bump(e.due.member, "topics that match a regular expression changed")
 	}
 	return t.result(nil, coordinator.Answer{})
 }
@@ -148,10 +164,16 @@ func topicsOf(r *resolvedRegex) []string {
 // pattern as large as they please, and it would be compiled while the other groups of the shard wait.
 const largestPattern = 50_000
 
+// largestClasses bounds the classes of Unicode in a pattern: each has hundreds of ranges.
+const largestClasses = 100
+
 var errPatternSize = errors.New("it is too large")
 
 // checkPattern says whether a pattern is a regular expression of a size that can be evaluated.
 func checkPattern(pattern string) error {
+	if strings.Count(pattern, `\p`)+strings.Count(pattern, `\P`) > largestClasses {
+		return errPatternSize // parsing it would take long
+	}
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
 		return err
@@ -180,22 +202,4 @@ func shortened(pattern string) string {
 		return strings.ToValidUTF8(pattern[:100], "") + "..."
 	}
 	return pattern
-}
-
-// matchingTopics lists the topics whose whole name matches a pattern and that may be described.
-func matchingTopics(image *metadata.Image, pattern string, may func(string) bool) []string {
-	if checkPattern(pattern) != nil {
-		return nil // written by a program with other rules: matches nothing
-	}
-	re, err := regexp.Compile(`\A(?:` + pattern + `)\z`)
-	if err != nil {
-		return nil
-	}
-	var out []string
-	for t := range image.Topics() {
-		if re.MatchString(t.Name) && (may == nil || may(t.Name)) {
-			out = append(out, t.Name)
-		}
-	}
-	return out
 }
