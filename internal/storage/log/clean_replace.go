@@ -123,16 +123,13 @@ func (x *Cleaning) name() error {
 	return nil
 }
 
-// swap shows readers the new segment.
+// swap shows readers the new segment, and puts the old files aside only then: a reader whose view still names them is told
+// that its segments are gone, and finds another view when it looks for one.
 func (x *Cleaning) swap() error {
 	if err := x.valid(); err != nil {
 		return err
 	}
 	l, g, i := x.log, &x.group, x.place()
-	if err := x.dropFiles(); err != nil {
-		l.failed = storageError("compact", err)
-		return l.failed
-	}
 	next := *l.View()
 	next.segments = slices.Concat(next.segments[:i], []*segment{g.new}, next.segments[i+len(g.old):])
 	next.sealed += g.new.size - segmentBytes(g.old)
@@ -141,6 +138,10 @@ func (x *Cleaning) swap() error {
 		s.retire()
 	}
 	l.replacing.shown = true
+	if err := x.dropFiles(); err != nil {
+		l.failed = storageError("compact", err)
+		return l.failed
+	}
 	x.stage = cleanSwapped
 	return nil
 }
