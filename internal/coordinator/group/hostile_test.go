@@ -253,7 +253,7 @@ func TestPatternSizes(t *testing.T) {
 		if err := checkPattern(pattern); (err == nil) != ok {
 			t.Errorf("%s: %v", shortened(pattern), err)
 		}
-		if took := time.Since(began); took > time.Second {
+		if took := time.Since(began); took > 30*time.Second { // without the bound it is minutes
 			t.Errorf("%s took %v", shortened(pattern), took)
 		}
 	}
