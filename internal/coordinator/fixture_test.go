@@ -75,6 +75,9 @@ func (m *toy) Apply(r Record, at Origin) error {
 	if k == "bad" {
 		return kafka.Errorf(kafka.CorruptMessage, "bad on purpose")
 	}
+	if k == "broken" {
+		panic("on purpose")
+	}
 	if at.Producer != NoStamp {
 		p := m.pending[at.Producer]
 		if p == nil {

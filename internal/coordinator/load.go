@@ -170,11 +170,21 @@ func (l *load) apply(b record.Batch) {
 			continue
 		}
 		at.Offset, at.TimestampMs = x.Offset, x.Timestamp
-		if err := l.machine.Apply(owned(x), at); err != nil {
+		if err := l.applyRecord(owned(x), at); err != nil {
 			l.noteError("a record that is not understood", x.Offset, err)
 		}
 		l.records++
 	}
+}
+
+// applyRecord applies one record. One that breaks the machine is left out as well: it is there at every start.
+func (l *load) applyRecord(r Record, at Origin) (err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			err = kafka.Errorf(kafka.CorruptMessage, "it broke the coordinator: %v", x)
+		}
+	}()
+	return l.machine.Apply(r, at)
 }
 
 // owned copies a record out of the read buffer, with one allocation.

@@ -120,12 +120,13 @@ func TestLoadGoesOnWithoutBadRecords(t *testing.T) {
 	for range 12 {
 		w.appendRaw(record.Options{}, false, rec("bad", ""))
 	}
+	w.appendRaw(record.Options{}, false, rec("broken", ""), rec("e", "1"))
 	w.expect("ok 2", w.ask("set a 2"))
 	w.reload()
-	if got := w.state(); got != "a=2 b=1 c=1 d=1" {
+	if got := w.state(); got != "a=2 b=1 c=1 d=1 e=1" {
 		t.Fatalf("loaded %q", got)
 	}
-	if got := w.metric("moldau_coordinator_load_bad_records_total"); got != 15 {
+	if got := w.metric("moldau_coordinator_load_bad_records_total"); got != 16 {
 		t.Fatalf("%g bad records were counted", got)
 	}
 }

@@ -427,5 +427,7 @@ func TestMachineThatBreaks(t *testing.T) {
 	w.expect("ok 2", w.got(late))
 	w.advance(time.Second)
 	w.expect("2", w.ask("get a"))
-	w.send("timer a 0")
+	w.expect("UNKNOWN_SERVER_ERROR", w.ask("set broken 1")) // by its own record, which the load leaves out
+	w.advance(time.Second)
+	w.expect("2", w.ask("get a"))
 }
