@@ -111,7 +111,7 @@ func (d *doctor) examine(settings settingFlags) {
 	for _, dir := range static.Node().LogDirs {
 		d.logDir(dir, static.Int64("moldau.disk.reserve.bytes"))
 	}
-	d.machine(static)
+	d.machine()
 	for _, s := range d.running {
 		s.Close()
 	}

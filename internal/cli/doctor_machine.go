@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"moldau/internal/config"
 	"moldau/internal/storage/vfs"
 )
 
@@ -128,9 +127,9 @@ func probeSync(dir string) (_ time.Duration, err error) {
 }
 
 // machine looks at the limits, the clock and the kernel.
-func (d *doctor) machine(static *config.Static) {
+func (d *doctor) machine() {
 	facts := readMachine()
-	wanted := uint64(max(filesWanted, 2*static.Int("moldau.log.open.files.max")))
+	wanted := uint64(filesWanted)
 	switch {
 	case facts.openFiles == 0:
 	case facts.openFiles < wanted:
