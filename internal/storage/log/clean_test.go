@@ -39,7 +39,7 @@ func TestCleanModel(t *testing.T) {
 		x := startCleanRun(rt, c, rapid.Uint64().Draw(rt, "seed"))
 		x.keys = rapid.SampledFrom([]int{3, 12, 200}).Draw(rt, "keys")
 		if rapid.Bool().Draw(rt, "little memory") {
-			x.keyRoom, x.long, c.SegmentBytes = 14<<10, true, 10000
+			x.keyRoom, x.long, c.SegmentBytes = 14<<10, true, 30000
 		}
 		defer func() { x.log.Close(false, x.now) }()
 		clean := kafka.Offset(0)
