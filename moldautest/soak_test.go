@@ -141,6 +141,9 @@ func (r *reader) run(ctx context.Context) {
 			if ctx.Err() != nil || errors.Is(err, context.Canceled) {
 				return
 			}
+			if _, killed := errors.AsType[*kgo.ErrFirstReadEOF](err); killed {
+				return // the node went away between accepting the connection and its first answer; the client goes on
+			}
 			r.seen.mu.Lock()
 			defer r.seen.mu.Unlock()
 			r.seen.fault("%s: partition %d: %v", r.name, p, err)
