@@ -84,6 +84,7 @@ func ask(t *testing.T, oracle bool, run func(addr string, settle time.Duration) 
 		"log.retention.ms":          "-1", // the records are of 2023
 		// Nothing but the requests decides when a group moves on.
 		"group.initial.rebalance.delay.ms": "0", "group.consumer.assignment.interval.ms": "0", "offsets.topic.num.partitions": "1",
+		"group.consumer.session.timeout.ms": "1800000", "group.consumer.max.session.timeout.ms": "1800000",
 	}
 	var settle time.Duration
 	var addr string

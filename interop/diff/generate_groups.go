@@ -17,7 +17,7 @@ func GenerateGroups(seed uint64, n int) []action {
 		weight int
 		make   func() action
 	}{
-		{10, g.rebalance}, {9, g.synchronise}, {6, g.heartbeat}, {2, g.wrongSync}, {4, g.leave}, {8, g.commit}, {8, g.offsetFetch},
+		{10, g.rebalance}, {9, g.synchronise}, {3, g.replace}, {6, g.heartbeat}, {2, g.wrongSync}, {4, g.leave}, {8, g.commit}, {8, g.offsetFetch},
 		{2, g.offsetDelete}, {4, g.describeGroups}, {2, g.listGroups}, {2, g.deleteGroups}, {2, g.findCoordinator},
 		{2, g.wrongJoin}, {16, g.consumerHeartbeat}, {3, g.describeConsumers},
 	}
@@ -86,7 +86,7 @@ func (g *gen) newcomer() newcomer {
 
 func (g *gen) rebalance() action {
 	group, again := g.classicGroup(), g.newcomer()
-	again.protocols = pick(g, []string{"range"}, []string{"range", "roundrobin"}) // who is refused would keep all others waiting
+	again.protocols = pick(g, []string{"range"}, []string{"range", "roundrobin"})
 	var newcomers []newcomer
 	used := map[string]bool{}
 	for range pick(g, 0, 1, 1, 1, 2) {
@@ -104,6 +104,12 @@ func (g *gen) rebalance() action {
 func (g *gen) synchronise() action {
 	group, version := g.classicGroup(), int16(g.IntN(5)) // version 5 names the protocol, which the history does not know
 	return action{fmt.Sprintf("sync %s v%d", group, version), func(w *groupWorld) []any { return w.synchronise(group, version) }}
+}
+
+func (g *gen) replace() action {
+	group, instance, version := g.classicGroup(), fmt.Sprintf("i%d", g.IntN(3)), int16(5+g.IntN(5))
+	return action{fmt.Sprintf("replace %s of %s v%d", instance, group, version),
+		func(w *groupWorld) []any { return w.replace(group, instance, version) }}
 }
 
 // wrongJoin is a JoinGroup that is refused.
@@ -299,7 +305,7 @@ func (g *gen) consumerHeartbeat() action {
 		r.Version, r.Group, r.MemberID, r.RebalanceTimeoutMillis = version, group, id, -1
 		switch kind {
 		case "join":
-			r.MemberEpoch, r.RebalanceTimeoutMillis, r.SubscribedTopicNames = 0, 60000, []string{topic}
+			r.MemberEpoch, r.RebalanceTimeoutMillis, r.SubscribedTopicNames = 0, never, []string{topic}
 			r.Topics = []kmsg.ConsumerGroupHeartbeatRequestTopic{}
 			if assignor != "" {
 				r.ServerAssignor = &assignor

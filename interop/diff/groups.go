@@ -18,6 +18,8 @@ type groupWorld struct {
 	c       *conn // for requests that are answered at once
 	addr    string
 	classic map[string][]*classicMember // by group, in order of joining
+	joined  map[string]bool             // groups whose members have not asked for their assignments yet
+	left    map[string]bool             // groups that somebody has left since
 	gone    []*classicMember            // that have left or were replaced
 	modern  map[string]map[string]*modernMember
 	names   map[string]string // of member ids, which brokers choose
@@ -30,6 +32,8 @@ type classicMember struct {
 	instance   *string
 	generation int32
 	leads      bool
+	sticky     bool // it knows no other assignor
+	protocols  []string
 }
 
 // modernMember is a member of the consumer protocol.
@@ -47,7 +51,7 @@ type action struct {
 // RunGroups sends the history of a seed to the broker at addr.
 func RunGroups(addr string, seed uint64, n int, settle time.Duration) ([]Answer, error) {
 	w := &groupWorld{World: &World{topics: map[string][16]byte{}, ids: map[[16]byte]string{}, settle: settle}, addr: addr,
-		classic: map[string][]*classicMember{}, modern: map[string]map[string]*modernMember{}, names: map[string]string{}}
+		classic: map[string][]*classicMember{}, joined: map[string]bool{}, left: map[string]bool{}, modern: map[string]map[string]*modernMember{}, names: map[string]string{}}
 	w.World.members = w.names
 	w.c = newConn(addr)
 	defer w.c.close()
@@ -165,12 +169,16 @@ func (w *groupWorld) former(i int) *classicMember {
 }
 
 func (w *groupWorld) drop(group string, m *classicMember) {
+	w.left[group] = true
 	w.classic[group] = slices.DeleteFunc(w.classic[group], func(x *classicMember) bool { return x == m })
 	w.gone = append(w.gone, m)
 	if m.c != nil {
 		m.c.close()
 	}
 }
+
+// never is longer than a history takes (ms): no timeout may decide what happens.
+const never = 1800000
 
 // newcomer is how somebody joins.
 type newcomer struct {
@@ -182,7 +190,7 @@ type newcomer struct {
 func (n newcomer) request(group, id string) *kmsg.JoinGroupRequest {
 	r := kmsg.NewPtrJoinGroupRequest()
 	r.Version, r.Group, r.MemberID, r.ProtocolType = n.version, group, id, "consumer"
-	r.SessionTimeoutMillis, r.RebalanceTimeoutMillis = 60000, 60000
+	r.SessionTimeoutMillis, r.RebalanceTimeoutMillis = never, never
 	if n.instance != "" && n.version >= 5 {
 		r.InstanceID = &n.instance
 	}
@@ -192,26 +200,56 @@ func (n newcomer) request(group, id string) *kmsg.JoinGroupRequest {
 	return r
 }
 
+func (n newcomer) sticky() bool { return n.protocols[0] == "sticky" }
+
+// static finds the member of an instance id.
+func (w *groupWorld) static(group, instance string) *classicMember {
+	for _, m := range w.classic[group] {
+		if m.instance != nil && *m.instance == instance {
+			return m
+		}
+	}
+	return nil
+}
+
+// replace has a static member of a stable group start again, without the id it had and with what it said before: nobody
+// else hears of it.
+func (w *groupWorld) replace(group, instance string, version int16) []any {
+	old := w.static(group, instance)
+	if old == nil || w.joined[group] || w.left[group] {
+		return []any{"nobody to replace"}
+	}
+	resp, answer := w.ask(newcomer{version, instance, old.protocols}.request(group, ""))
+	if r, ok := resp.(*kmsg.JoinGroupResponse); ok && r.ErrorCode == 0 {
+		before := *old
+		before.c = nil
+		w.gone = append(w.gone, &before)
+		old.id, old.generation, old.leads = r.MemberID, r.Generation, old.leads || r.LeaderID == r.MemberID
+	}
+	return []any{answer}
+}
+
 // rebalance has newcomers join a group and every member of it join again. The newcomers come first: whatever state the
 // group is in, they begin a rebalance that the members can complete.
 func (w *groupWorld) rebalance(group string, again newcomer, newcomers []newcomer) []any {
+	var answers []any
 	members := w.classic[group]
+	welcome := func(n newcomer) bool { return len(members) == 0 || members[0].sticky == n.sticky() }
+	if w.joined[group] && !slices.ContainsFunc(newcomers, welcome) { // who joins again now would just be answered again
+		answers = w.synchronise(group, 3)
+	}
 	if len(members) == 0 { // the first member of an empty group waits for nobody
 		newcomers = newcomers[:min(1, len(newcomers))]
 	}
-	var answers []any
 	var joining []*classicMember
 	var reqs []kmsg.Request
 	for _, n := range newcomers {
-		m := &classicMember{c: newConn(w.addr)}
+		m := &classicMember{c: newConn(w.addr), sticky: n.sticky(), protocols: n.protocols}
+		if w.static(group, n.instance) != nil {
+			n.instance = "" // that is for replace
+		}
 		req := n.request(group, "")
 		m.instance = req.InstanceID
-		if i := slices.IndexFunc(members, func(x *classicMember) bool {
-			return x.instance != nil && m.instance != nil && *x.instance == *m.instance
-		}); i >= 0 {
-			w.drop(group, members[i])
-			members = w.classic[group]
-		}
 		if n.version >= 4 && m.instance == nil {
 			resp, err := m.c.send(req)
 			w.meet(resp)
@@ -227,7 +265,10 @@ func (w *groupWorld) rebalance(group string, again newcomer, newcomers []newcome
 		return boolToInt(b.leads) - boolToInt(a.leads)
 	})
 	for _, m := range leaders {
-		req := again.request(group, m.id)
+		if !m.sticky { // who is refused would keep all others waiting
+			m.protocols = again.protocols
+		}
+		req := newcomer{version: again.version, protocols: m.protocols}.request(group, m.id)
 		if req.InstanceID = m.instance; req.InstanceID != nil {
 			req.Version = max(req.Version, 5)
 		}
@@ -238,7 +279,7 @@ func (w *groupWorld) rebalance(group string, again newcomer, newcomers []newcome
 		conns[i] = m.c
 	}
 	resps := w.together(conns, reqs)
-	w.classic[group] = nil
+	w.classic[group], w.joined[group], w.left[group] = nil, true, false
 	for i, resp := range resps {
 		m := joining[i]
 		r, ok := resp.(*kmsg.JoinGroupResponse)
@@ -267,6 +308,7 @@ func (w *groupWorld) synchronise(group string, version int16) []any {
 	if !slices.ContainsFunc(members, func(m *classicMember) bool { return m.leads }) {
 		return []any{"nobody leads"} // and so nobody would be answered
 	}
+	w.joined[group] = false
 	var conns []*conn
 	var reqs []kmsg.Request
 	for _, m := range members {
