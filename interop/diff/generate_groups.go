@@ -281,13 +281,13 @@ func (g *gen) findCoordinator() action {
 }
 
 // consumerHeartbeat is a heartbeat of the consumer protocol: joining, going on, or leaving, right or wrong. A group
-// subscribes to one topic, so that the order of Java's hash tables does not show.
+// subscribes to one topic and wishes for one assignor, so that the order of Java's hash tables does not show.
 func (g *gen) consumerHeartbeat() action {
 	n := g.IntN(2)
-	group, topic := often(g, fmt.Sprintf("c%d", n), "g0", ""), fmt.Sprintf("t%d", n)
+	group, topic := often(g, fmt.Sprintf("c%d", n), fmt.Sprintf("g%d", n), ""), fmt.Sprintf("t%d", n)
 	id := pick(g, "a", "b", "c", "d")
 	kind, version := pick(g, "join", "join", "on", "on", "on", "on", "on", "leave"), often(g, int16(1), 0)
-	late, assignor := often(g, int32(0), 1, -1), often(g, "uniform", "range", "", "none such")
+	late, assignor := often(g, int32(0), 1, -1), often(g, pick(g, []string{"uniform", "range"}[n], ""), "none such")
 	spoilt := often(g, "", "timeout", "subscription", "owned", "pattern", "id")
 	name := fmt.Sprintf("ConsumerGroupHeartbeat v%d %q %s %s epoch %+d %q spoilt %q", version, group, id, kind, late, assignor, spoilt)
 	return action{name, func(w *groupWorld) []any {
