@@ -28,6 +28,9 @@ func singleGroup(key kmsg.Key, version int16) kmsg.Request {
 		r := kmsg.NewPtrSyncGroupRequest()
 		r.Group, r.MemberID, r.Generation = g, m, 3
 		r.GroupAssignment = []kmsg.SyncGroupRequestGroupAssignment{{MemberID: m, MemberAssignment: []byte("xyz")}}
+		if version >= 5 {
+			r.ProtocolType, r.Protocol = &m, &g
+		}
 		return at(r, version)
 	case kmsg.Heartbeat:
 		r := kmsg.NewPtrHeartbeatRequest()
@@ -181,6 +184,20 @@ func TestHeartbeatWhileLoading(t *testing.T) {
 	}
 	if r := ask[*kmsg.SyncGroupResponse](g.fixture, singleGroup(kmsg.SyncGroup, 3)); r.ErrorCode == 0 {
 		t.Error("SyncGroup succeeds while the coordinator loads")
+	}
+}
+
+// TestSyncWithoutAProtocol is refused before anybody looks for the group (KIP-559).
+func TestSyncWithoutAProtocol(t *testing.T) {
+	g := newGroups(t)
+	for _, spoil := range []func(*kmsg.SyncGroupRequest){
+		func(r *kmsg.SyncGroupRequest) { r.ProtocolType = nil }, func(r *kmsg.SyncGroupRequest) { r.Protocol = nil },
+	} {
+		req := singleGroup(kmsg.SyncGroup, 5).(*kmsg.SyncGroupRequest)
+		spoil(req)
+		if r := ask[*kmsg.SyncGroupResponse](g.fixture, req); r.ErrorCode != int16(kafka.InconsistentGroupProtocol) {
+			t.Errorf("%v", kafka.Code(r.ErrorCode))
+		}
 	}
 }
 

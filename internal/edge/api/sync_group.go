@@ -15,9 +15,14 @@ func (b *Broker) syncGroupRow() server.API {
 
 func (b *Broker) handleSyncGroup(c *server.Call, r kmsg.Request) *promise.Promise[server.Reply] {
 	req := r.(*kmsg.SyncGroupRequest)
-	return coordinate(b, c, req.Group, req, func(_ *kmsg.SyncGroupRequest, err error) kmsg.Response {
-		resp := kmsg.NewPtrSyncGroupResponse()
-		resp.ErrorCode, resp.MemberAssignment = int16(kafka.CodeOf(err)), []byte{}
-		return resp
-	})
+	if req.Version >= 5 && (req.ProtocolType == nil || req.Protocol == nil) { // what group it is does not matter then
+		return answer(server.Reply{Body: refuseSync(req, kafka.InconsistentGroupProtocol), Code: kafka.InconsistentGroupProtocol})
+	}
+	return coordinate(b, c, req.Group, req, refuseSync)
+}
+
+func refuseSync(_ *kmsg.SyncGroupRequest, err error) kmsg.Response {
+	resp := kmsg.NewPtrSyncGroupResponse()
+	resp.ErrorCode, resp.MemberAssignment = int16(kafka.CodeOf(err)), []byte{}
+	return resp
 }
