@@ -99,6 +99,45 @@ func eachAt(
 	})
 }
 
+// eachShard passes a request about all that this broker coordinates to each shard of a runtime, and joins the answers.
+func eachShard[R kmsg.Request](
+	at *coordinator.Runtime, c *server.Call, r R, join func([]coordinator.Answer) (kmsg.Response, kafka.Code),
+) *promise.Promise[server.Reply] {
+	reply := func(all []coordinator.Answer) server.Reply {
+		body, code := join(all)
+		return server.Reply{Body: body, Code: code}
+	}
+	req, err := own(r)
+	if err != nil {
+		return answer(reply([]coordinator.Answer{{Err: err}}))
+	}
+	call := callOf(c)
+	c.Lease.Release()
+	parts := at.Each(func() *coordinator.Pending { return coordinator.NewPending(call, req) })
+	return promise.Map(gather(parts), reply)
+}
+
+// joinShards takes the answers of shards together with take, which gives a response's own error. It stops at the first
+// error and gives that. A shard that has just moved to another broker is listed there.
+func joinShards[B kmsg.Response](parts []coordinator.Answer, take func(body B) int16) kafka.Code {
+	for _, a := range parts {
+		code := kafka.CodeOf(a.Err)
+		if code == kafka.NotCoordinator {
+			continue
+		}
+		if a.Err == nil {
+			code = kafka.UnknownServerError
+			if body, ok := a.Body.(B); ok {
+				code = kafka.Code(take(body))
+			}
+		}
+		if code != kafka.None {
+			return code
+		}
+	}
+	return kafka.None
+}
+
 // gather is set with all values once every promise is.
 func gather[T any](all []*promise.Promise[T]) *promise.Promise[[]T] {
 	out := &promise.Promise[[]T]{}

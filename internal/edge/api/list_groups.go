@@ -17,38 +17,17 @@ func (b *Broker) listGroupsRow() server.API {
 }
 
 func (b *Broker) handleListGroups(c *server.Call, r kmsg.Request) *promise.Promise[server.Reply] {
-	req, err := own(r.(*kmsg.ListGroupsRequest))
-	if err != nil {
-		return answer(server.Reply{Body: listedGroups([]coordinator.Answer{{Err: err}}), Code: kafka.CodeOf(err)})
-	}
-	call := callOf(c)
-	c.Lease.Release()
-	parts := b.Groups.Each(func() *coordinator.Pending { return coordinator.NewPending(call, req) })
-	return promise.Map(gather(parts), func(all []coordinator.Answer) server.Reply {
-		resp := listedGroups(all)
-		return server.Reply{Body: resp, Code: kafka.Code(resp.ErrorCode)}
-	})
+	return eachShard(b.Groups, c, r.(*kmsg.ListGroupsRequest), listedGroups)
 }
 
-func listedGroups(parts []coordinator.Answer) *kmsg.ListGroupsResponse {
+func listedGroups(parts []coordinator.Answer) (kmsg.Response, kafka.Code) {
 	resp := kmsg.NewPtrListGroupsResponse()
-	for _, a := range parts {
-		body, ok := a.Body.(*kmsg.ListGroupsResponse)
-		switch code := kafka.CodeOf(a.Err); {
-		case code == kafka.NotCoordinator:
-			continue
-		case a.Err == nil && ok && body.ErrorCode == 0:
-			resp.Groups = append(resp.Groups, body.Groups...)
-			continue
-		case a.Err == nil && ok:
-			resp.ErrorCode = body.ErrorCode
-		case a.Err == nil:
-			resp.ErrorCode = int16(kafka.UnknownServerError)
-		default:
-			resp.ErrorCode = int16(code)
-		}
-		resp.Groups = nil
-		return resp
+	code := joinShards(parts, func(body *kmsg.ListGroupsResponse) int16 {
+		resp.Groups = append(resp.Groups, body.Groups...)
+		return body.ErrorCode
+	})
+	if code != kafka.None {
+		resp.ErrorCode, resp.Groups = int16(code), nil
 	}
-	return resp
+	return resp, code
 }

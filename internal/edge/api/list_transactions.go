@@ -17,39 +17,20 @@ func (b *Broker) listTransactionsRow() server.API {
 }
 
 func (b *Broker) handleListTransactions(c *server.Call, r kmsg.Request) *promise.Promise[server.Reply] {
-	req, err := own(r.(*kmsg.ListTransactionsRequest))
-	if err != nil {
-		return answer(server.Reply{Body: listedTransactions([]coordinator.Answer{{Err: err}}), Code: kafka.CodeOf(err)})
-	}
-	call := callOf(c)
-	c.Lease.Release()
-	parts := b.Transactions.Each(func() *coordinator.Pending { return coordinator.NewPending(call, req) })
-	return promise.Map(gather(parts), func(all []coordinator.Answer) server.Reply {
-		resp := listedTransactions(all)
-		return server.Reply{Body: resp, Code: kafka.Code(resp.ErrorCode)}
-	})
+	return eachShard(b.Transactions, c, r.(*kmsg.ListTransactionsRequest), listedTransactions)
 }
 
-func listedTransactions(parts []coordinator.Answer) *kmsg.ListTransactionsResponse {
+func listedTransactions(parts []coordinator.Answer) (kmsg.Response, kafka.Code) {
 	resp := kmsg.NewPtrListTransactionsResponse()
-	for _, a := range parts {
-		body, ok := a.Body.(*kmsg.ListTransactionsResponse)
-		switch code := kafka.CodeOf(a.Err); {
-		case code == kafka.NotCoordinator:
-			continue // it has just moved to another broker, and is listed there
-		case a.Err == nil && ok && body.ErrorCode == 0:
+	code := joinShards(parts, func(body *kmsg.ListTransactionsResponse) int16 {
+		if body.ErrorCode == 0 {
 			resp.UnknownStateFilters = body.UnknownStateFilters
-			resp.TransactionStates = append(resp.TransactionStates, body.TransactionStates...)
-			continue
-		case a.Err == nil && ok:
-			resp.ErrorCode = body.ErrorCode
-		case a.Err == nil:
-			resp.ErrorCode = int16(kafka.UnknownServerError)
-		default:
-			resp.ErrorCode = int16(code)
 		}
-		resp.TransactionStates = nil
-		return resp
+		resp.TransactionStates = append(resp.TransactionStates, body.TransactionStates...)
+		return body.ErrorCode
+	})
+	if code != kafka.None {
+		resp.ErrorCode, resp.TransactionStates = int16(code), nil
 	}
-	return resp
+	return resp, code
 }
