@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"moldau/internal/kafka"
+	"moldau/internal/storage/record"
 )
 
 // ErrCleanAborted ends a compaction because the log changed under it: it was cut, lost segments to retention, was closed
@@ -190,23 +191,12 @@ func (x *Cleaning) mapKeys(budget int64) (read int64, err error) {
 			x.endMapping()
 			return read, nil
 		}
-		if x.reader.data == nil {
-			if err := x.openSegment(); err != nil {
-				return read, err
-			}
-		}
-		h, b, err := x.reader.next()
-		if errors.Is(err, io.EOF) {
-			x.reader.close()
-			x.segment++
-			continue
-		}
+		h, b, err := x.nextBatch()
 		if err != nil {
 			return read, err
 		}
 		read += h.size
-		s.done.BytesRead += h.size
-		if h.last < s.from {
+		if b == nil || h.last < s.from {
 			continue
 		}
 		full, err := s.note(b)
@@ -220,6 +210,26 @@ func (x *Cleaning) mapKeys(budget int64) (read int64, err error) {
 		}
 	}
 	return read, nil
+}
+
+// nextBatch reads on in the segment at hand, which is opened first. At its end there is no batch, and the next segment is
+// at hand.
+func (x *Cleaning) nextBatch() (header, record.Batch, error) {
+	if x.reader.data == nil {
+		if err := x.openSegment(); err != nil {
+			return header{}, nil, err
+		}
+	}
+	h, b, err := x.reader.next()
+	if errors.Is(err, io.EOF) {
+		x.reader.close()
+		x.segment++
+		return header{}, nil, nil
+	}
+	if err == nil {
+		x.sieve.done.BytesRead += h.size
+	}
+	return h, b, err
 }
 
 // openSegment begins to read a segment.
@@ -256,21 +266,13 @@ func (x *Cleaning) rewrite(budget int64) (moved int64, err error) {
 			x.stage = cleanSealing
 			return moved, nil
 		}
-		if x.reader.data == nil {
-			if err := x.openSegment(); err != nil {
-				return moved, err
-			}
-		}
-		h, b, err := x.reader.next()
-		if errors.Is(err, io.EOF) {
-			x.reader.close()
-			x.segment++
-			continue
-		}
+		h, b, err := x.nextBatch()
 		if err != nil {
 			return moved, err
 		}
-		x.sieve.done.BytesRead += h.size
+		if b == nil {
+			continue
+		}
 		moved += h.size
 		left, err := x.sieve.sift(b)
 		if err != nil {
