@@ -370,6 +370,9 @@ func (l *Log) reloadProducers(v *View, now time.Time) error {
 		return err
 	}
 	l.snapshotAt = from
+	if err := l.producers.refillWindows(v, from); err != nil {
+		return err
+	}
 	return l.replayProducers(v, max(from, v.segments[0].base))
 }
 
