@@ -7,7 +7,7 @@ var groupBrokerKeys = []Key{
 	key("group.max.session.timeout.ms", Int, "1800000", nil, ReadOnly, Medium,
 		"Longest session timeout a member of a classic group may ask for (ms)."),
 	key("group.initial.rebalance.delay.ms", Int, "3000", nil, ReadOnly, Medium,
-		"How long a new classic group waits for further members (ms). Not set: 0 on a lone node, 3000 in "+
+		"How long a new classic group waits for further members (ms). Not set: 50 on a lone node, 3000 in "+
 			"a cluster.",
 		adapt(rebalanceDelay)),
 	key("group.max.size", Int, "2147483647", atLeast(1), ReadOnly, Medium,

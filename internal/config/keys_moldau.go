@@ -72,6 +72,9 @@ var moldauKeys = []Key{
 	key("moldau.group.memory.max.bytes", Long, "536870912", atLeast(1<<20), ReadOnly, Low,
 		"What members of classic groups may take in memory that no log holds: their protocols, and ids handed out. Beyond it "+
 			"nobody else may join; clients try again."),
+	key("moldau.group.consumer.unsettled.heartbeat.interval.ms", Int, "500", atLeast(0), ReadOnly, Low,
+		"Heartbeat interval given to members of a consumer group while it rebalances and shortly after (ms), if it is "+
+			"shorter than their own; larger by 1 ms a member in large groups. 0: always their own, as in Kafka."),
 	key("moldau.group.lag.partitions.max", Int, "2000", atLeast(0), ReadOnly, Low,
 		"Partitions of groups whose lag is served as metrics, those that lag most; 0: none, and nobody computes it."),
 	key("moldau.drain.timeout.ms", Int, "10000", atLeast(0), ReadOnly, Low,

@@ -89,10 +89,11 @@ func upToTwo(nodes int) string {
 	return "1"
 }
 
-// rebalanceDelay is what a group waits for further members: nothing on a lone node.
+// rebalanceDelay is what a group waits for further members: on a lone node just long enough for those that are started
+// together (docs/adr/0004).
 func rebalanceDelay(nodes int) string {
 	if nodes <= 1 {
-		return "0"
+		return "50"
 	}
 	return "3000"
 }

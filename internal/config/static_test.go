@@ -26,7 +26,7 @@ func TestDefaultsAreALoneNode(t *testing.T) {
 	if diff := cmp.Diff(want, n); diff != "" {
 		t.Error(diff)
 	}
-	if s.Int("default.replication.factor") != 1 || s.Int("group.initial.rebalance.delay.ms") != 0 ||
+	if s.Int("default.replication.factor") != 1 || s.Int("group.initial.rebalance.delay.ms") != 50 ||
 		s.Int64("log.retention.ms") != 168*3600*1000 || s.Int64("log.roll.ms") != 168*3600*1000 ||
 		s.Text("moldau.flush") != "ack" || !s.Value("log.roll.jitter.ms").flagless() {
 		t.Error("a default is wrong")

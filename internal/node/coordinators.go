@@ -144,11 +144,14 @@ func groupSettings(r *config.Resolver, image *metadata.Image) group.Settings {
 	}
 }
 
+const unsettledHeartbeat = "moldau.group.consumer.unsettled.heartbeat.interval.ms"
+
 // consumerSettings are the settings of one consumer group.
 func consumerSettings(r *config.Resolver, id string) group.ConsumerSettings {
 	ms := func(key string) time.Duration { return time.Duration(r.GroupValue(id, key).Int64()) * time.Millisecond }
 	return group.ConsumerSettings{Session: ms("consumer.session.timeout.ms"), Heartbeat: ms("consumer.heartbeat.interval.ms"),
-		AssignmentInterval: ms("consumer.assignment.interval.ms")}
+		AssignmentInterval: ms("consumer.assignment.interval.ms"),
+		Unsettled:          time.Duration(r.Broker(unsettledHeartbeat).Int64()) * time.Millisecond}
 }
 
 // loaders run what coordinators need long for, a few at a time: their loads, each of which holds a buffer, and all read the

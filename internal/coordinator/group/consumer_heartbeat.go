@@ -141,7 +141,7 @@ func (t *consumerTurn) heartbeat(call coordinator.Call, r *kmsg.ConsumerGroupHea
 
 	a := r.ResponseKind().(*kmsg.ConsumerGroupHeartbeatResponse)
 	a.MemberID, a.MemberEpoch = kmsg.StringPtr(member.id), member.epoch
-	a.HeartbeatIntervalMillis = int32(t.conf.Heartbeat.Milliseconds())
+	a.HeartbeatIntervalMillis = int32(t.interval(member).Milliseconds())
 	full := r.RebalanceTimeoutMillis != -1 && (r.SubscribedTopicNames != nil || r.SubscribedTopicRegex != nil) &&
 		r.Topics != nil
 	if r.MemberEpoch == 0 || full || !member.assigned.samePartitions(was.assigned) {

@@ -152,6 +152,8 @@ func (s *consumerScript) set(key, value string) {
 		s.settings.ConsumerMaxSize = number(value)
 	case "assignors":
 		s.settings.Assignors = strings.Split(value, ",")
+	case "unsettled":
+		s.conf.Unsettled, _ = time.ParseDuration(value)
 	case "session":
 		s.conf.Session, _ = time.ParseDuration(value)
 	default:
@@ -293,6 +295,9 @@ func (s *consumerScript) print(body kmsg.Request) string {
 				parts.add(t.TopicID, t.Partitions)
 			}
 			out += " has " + s.text(parts)
+		}
+		if s.conf.Unsettled > 0 && r.HeartbeatIntervalMillis > 0 {
+			out += fmt.Sprintf(" next=%dms", r.HeartbeatIntervalMillis)
 		}
 		return out + "\n"
 	case *kmsg.JoinGroupResponse:

@@ -40,6 +40,7 @@ type Settings struct {
 // ConsumerSettings are the settings of one consumer group.
 type ConsumerSettings struct {
 	Session, Heartbeat, AssignmentInterval time.Duration
+	Unsettled                              time.Duration // moldau.group.consumer.unsettled.heartbeat.interval.ms; 0: no such
 }
 
 // Machine is one shard's groups.
