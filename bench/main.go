@@ -53,6 +53,7 @@ func main() {
 	work := map[string]func(options) (map[string]any, error){
 		"raw-produce": rawProduce, "raw-fetch": rawFetch, "sync": syncOne, "fill": fill, "first": first,
 		"commits": commits, "groups": groups, "loaded": loaded, "members": members, "txn": transactions, "compact": compact,
+		"producers": producers,
 	}[flag.Arg(0)]
 	if work == nil {
 		flag.Usage()

@@ -49,9 +49,8 @@ func (w *wire) receive() ([]byte, error) {
 	return w.in[:n], err
 }
 
-// batch builds one record batch of about size bytes, with records of 1 KiB.
-func batch(size int) []byte {
-	const value = 1024
+// batch builds one record batch of about size bytes, with values of so many bytes.
+func batch(size, value int) []byte {
 	now := time.Now().UnixMilli()
 	var records []byte
 	count := int32(0)
@@ -61,7 +60,7 @@ func batch(size int) []byte {
 		body = binary.AppendVarint(body, 0)
 		body = binary.AppendVarint(body, int64(count))
 		body = binary.AppendVarint(body, -1)
-		body = binary.AppendVarint(body, value)
+		body = binary.AppendVarint(body, int64(value))
 		body = append(body, make([]byte, value)...)
 		body = binary.AppendVarint(body, 0)
 		records = binary.AppendVarint(records, int64(len(body)))
@@ -81,15 +80,20 @@ func batch(size int) []byte {
 		}
 	}
 	binary.BigEndian.PutUint32(b[57:], uint32(count))
-	binary.BigEndian.PutUint32(b[17:], crc32.Checksum(b[21:], crc32.MakeTable(crc32.Castagnoli)))
+	sum(b)
 	return b
+}
+
+// sum stamps the checksum of a batch.
+func sum(b []byte) {
+	binary.BigEndian.PutUint32(b[17:], crc32.Checksum(b[21:], crc32.MakeTable(crc32.Castagnoli)))
 }
 
 func rawProduce(o options) (map[string]any, error) {
 	if err := makeTopic(o); err != nil {
 		return nil, err
 	}
-	payload := batch(o.batch)
+	payload := batch(o.batch, 1024)
 	total := o.mib << 20 / len(payload)
 	before := measure(o.pid)
 	err := each(o.connections, func(n int) error { return produceOn(o, n, payload, total/o.connections) })

@@ -43,28 +43,38 @@ kept in memory and begins with the node.`,
 		Example: `  moldau explain group billing
   moldau explain group billing --admin 10.0.0.7:9644 -o json`,
 		Args: args(1, 1, "the name of a group")}
-	f := explainFlagsOf(c)
+	return explains(c, s, func(name string) (question, error) {
+		return question{path: "/groups/" + url.PathEscape(name), what: "group " + name,
+			elsewhere: "moldau group describe names the coordinator of a group"}, nil
+	}, printExplanation)
+}
+
+// question is what an explain command asks of a node's admin listener. what names what it is about, elsewhere says how to
+// find the node that knows when this one does not.
+type question struct{ path, what, elsewhere string }
+
+// explains makes a command that asks about its argument and prints the explanation.
+func explains[E any](c *cobra.Command, s streams, about func(arg string) (question, error),
+	print func(io.Writer, E) error) *cobra.Command {
+	f := explainFlags{given: func() bool { return c.Flags().Changed("admin") }}
+	c.Flags().StringVar(&f.admin, "admin", defaultAdmin, "`host:port` of the node's admin listener (environment "+adminEnv+")")
+	c.Flags().DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for an answer")
 	output := outputFlag(c)
-	c.RunE = func(cmd *cobra.Command, names []string) error {
-		e, err := askNode[node.GroupExplanation](cmd.Context(), *f, "/groups/"+url.PathEscape(names[0]), "group "+names[0],
-			"moldau group describe names the coordinator of a group")
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		q, err := about(args[0])
+		if err != nil {
+			return err
+		}
+		e, err := askNode[E](cmd.Context(), f, q)
 		if err != nil {
 			return err
 		}
 		if output.value == "json" {
 			return writeJSON(s.out, e)
 		}
-		return printExplanation(s.out, e)
+		return print(s.out, e)
 	}
 	return c
-}
-
-// explainFlagsOf adds the flags of all commands that ask a node's admin listener.
-func explainFlagsOf(c *cobra.Command) *explainFlags {
-	f := &explainFlags{given: func() bool { return c.Flags().Changed("admin") }}
-	c.Flags().StringVar(&f.admin, "admin", defaultAdmin, "`host:port` of the node's admin listener (environment "+adminEnv+")")
-	c.Flags().DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for an answer")
-	return f
 }
 
 func (f explainFlags) address() string {
@@ -74,13 +84,12 @@ func (f explainFlags) address() string {
 	return f.admin
 }
 
-// askNode gets an explanation from a node's admin listener. what names what it is about, elsewhere says how to find the
-// node that knows when this one does not.
-func askNode[E any](ctx context.Context, f explainFlags, path, what, elsewhere string) (E, error) {
+// askNode gets an explanation from a node's admin listener.
+func askNode[E any](ctx context.Context, f explainFlags, q question) (E, error) {
 	var e E
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+f.address()+path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+f.address()+q.path, nil)
 	if err != nil {
 		return e, fmt.Errorf("--admin %s: it must be host:port, such as %s", f.address(), defaultAdmin)
 	}
@@ -101,9 +110,9 @@ func askNode[E any](ctx context.Context, f explainFlags, path, what, elsewhere s
 			return e, fmt.Errorf("%s answers %s; see whether it is a moldau node's admin listener", f.address(), resp.Status)
 		}
 		if resp.StatusCode == http.StatusMisdirectedRequest {
-			why.Error += "; " + elsewhere
+			why.Error += "; " + q.elsewhere
 		}
-		return e, fmt.Errorf("%s: %s", what, why.Error)
+		return e, fmt.Errorf("%s: %s", q.what, why.Error)
 	}
 	if err := body.Decode(&e); err != nil {
 		return e, fmt.Errorf("%s answers something else (%w); see whether it is a moldau node's admin listener", f.address(), err)

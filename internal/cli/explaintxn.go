@@ -21,20 +21,10 @@ holds back on each of its partitions; or how the last one ended. The coordinator
 		Example: `  moldau explain txn etl-7
   moldau explain txn etl-7 --admin 10.0.0.7:9644 -o json`,
 		Args: args(1, 1, "a transactional id")}
-	f := explainFlagsOf(c)
-	output := outputFlag(c)
-	c.RunE = func(cmd *cobra.Command, ids []string) error {
-		e, err := askNode[node.TransactionExplanation](cmd.Context(), *f, "/transactions/"+url.PathEscape(ids[0]),
-			"transactional id "+ids[0], "moldau txn describe names its coordinator")
-		if err != nil {
-			return err
-		}
-		if output.value == "json" {
-			return writeJSON(s.out, e)
-		}
-		return printTransaction(s.out, e)
-	}
-	return c
+	return explains(c, s, func(id string) (question, error) {
+		return question{path: "/transactions/" + url.PathEscape(id), what: "transactional id " + id,
+			elsewhere: "moldau txn describe names its coordinator"}, nil
+	}, printTransaction)
 }
 
 // endings are how the last transaction of an id ended, by the words of node.TransactionExplanation.
@@ -90,24 +80,11 @@ committed records only, since when, and how to free them. The leader is asked at
 		Example: `  moldau explain partition orders-3
   moldau explain partition orders-3 --admin 10.0.0.7:9644 -o json`,
 		Args: args(1, 1, "a topic and a partition, such as orders-3")}
-	f := explainFlagsOf(c)
-	output := outputFlag(c)
-	c.RunE = func(cmd *cobra.Command, names []string) error {
-		topic, partition, err := parsePartition(names[0])
-		if err != nil {
-			return err
-		}
-		e, err := askNode[node.PartitionExplanation](cmd.Context(), *f, fmt.Sprintf("/partitions/%s/%d", url.PathEscape(topic), partition),
-			fmt.Sprintf("partition %s-%d", topic, partition), "moldau topic describe names the leaders")
-		if err != nil {
-			return err
-		}
-		if output.value == "json" {
-			return writeJSON(s.out, e)
-		}
-		return printPartition(s.out, e)
-	}
-	return c
+	return explains(c, s, func(name string) (question, error) {
+		topic, partition, err := parsePartition(name)
+		return question{path: fmt.Sprintf("/partitions/%s/%d", url.PathEscape(topic), partition),
+			what: fmt.Sprintf("partition %s-%d", topic, partition), elsewhere: "moldau topic describe names the leaders"}, err
+	}, printPartition)
 }
 
 // parsePartition reads orders-3; orders:3 is understood too.
