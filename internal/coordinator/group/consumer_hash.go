@@ -5,6 +5,8 @@ import (
 	"slices"
 	"unicode/utf16"
 
+	"github.com/zeebo/xxh3"
+
 	"moldau/internal/cluster/metadata"
 	"moldau/internal/kafka"
 )
@@ -23,7 +25,7 @@ func (m *Machine) metadataHash(names []string) uint64 {
 	if len(all) == 0 {
 		return 0
 	}
-	return xxh3(all)
+	return xxh3.Hash(all)
 }
 
 // topicHash is the hash of one topic. Topics are never changed but replaced, so a hash holds as long as the topic is the
@@ -35,7 +37,7 @@ func (m *Machine) topicHash(t *metadata.Topic) uint64 {
 	if m.hashes == nil {
 		m.hashes = map[kafka.UUID]topicHash{}
 	}
-	h := xxh3(appendTopic(nil, m.image, t))
+	h := xxh3.Hash(appendTopic(nil, m.image, t))
 	m.hashes[t.ID] = topicHash{t, h}
 	return h
 }
