@@ -2,8 +2,8 @@
 // runs its command line tools, and starts single real nodes, which serve the suites as the oracle. It is not used by
 // the product. Start reading at Libs and Tool.
 //
-// Environment: KAFKA_VERSION picks a release (default DefaultVersion); KAFKA_LIBS names a directory that has the jars
-// already.
+// Environment: KAFKA_VERSION picks a release (default DefaultVersion), CONNECT_VERSION one of Connect; KAFKA_LIBS and
+// CONNECT_LIBS name directories that have the jars already.
 package kafka
 
 import (
@@ -21,8 +21,15 @@ import (
 // DefaultVersion is the release the suites are written against.
 const DefaultVersion = "4.4.0"
 
+// connectVersion is the release of Connect. Its file connectors come later than the rest and fit only workers of their
+// own release.
+const connectVersion = "4.3.1"
+
 //go:embed pom.xml
 var pom []byte
+
+//go:embed connect.pom.xml
+var connectPom []byte
 
 //go:embed log4j2.properties
 var log4j []byte
@@ -56,6 +63,37 @@ var libs = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return fetch(home, pom, Version())
+})
+
+// ConnectLibs is Libs for Kafka Connect, which is of a release of its own.
+func ConnectLibs(t testing.TB) string {
+	t.Helper()
+	need.Tool(t, "java")
+	dir, err := connectLibs()
+	if err != nil {
+		need.Missing(t, "Kafka Connect: %v", err)
+	}
+	return dir
+}
+
+var connectLibs = sync.OnceValues(func() (string, error) {
+	if dir := os.Getenv("CONNECT_LIBS"); dir != "" {
+		return dir, nil
+	}
+	version := connectVersion
+	if v := os.Getenv("CONNECT_VERSION"); v != "" {
+		version = v
+	}
+	home, err := cacheDir("connect-" + version)
+	if err != nil {
+		return "", err
+	}
+	return fetch(home, connectPom, version)
+})
+
+// fetch brings the jars that pom lists into a directory in home, once, and returns it.
+func fetch(home string, pom []byte, version string) (string, error) {
 	dir := filepath.Join(home, "libs")
 	if _, err := os.Stat(filepath.Join(dir, ".complete")); err == nil {
 		return dir, nil
@@ -67,22 +105,24 @@ var libs = sync.OnceValues(func() (string, error) {
 	if err := os.WriteFile(filepath.Join(home, "pom.xml"), pom, 0o644); err != nil {
 		return "", err
 	}
-	cmd := exec.Command(mvn, "-q", "-B", "dependency:copy-dependencies", "-Dkafka.version="+Version(),
+	cmd := exec.Command(mvn, "-q", "-B", "dependency:copy-dependencies", "-Dkafka.version="+version,
 		"-DoutputDirectory="+dir, "-DincludeScope=runtime")
 	cmd.Dir = home
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("mvn: %w\n%s", err, out)
 	}
 	return dir, os.WriteFile(filepath.Join(dir, ".complete"), nil, 0o644)
-})
+}
 
 // Home is the cache directory of this release; it exists when Home returns without error.
-func Home() (string, error) {
+func Home() (string, error) { return cacheDir("kafka-" + Version()) }
+
+func cacheDir(name string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(cache, "moldau-interop", "kafka-"+Version())
+	dir := filepath.Join(cache, "moldau-interop", name)
 	return dir, os.MkdirAll(dir, 0o755)
 }
 

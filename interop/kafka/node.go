@@ -75,8 +75,8 @@ func Open(t testing.TB, file string, props map[string]string) *process.Node {
 	t.Helper()
 	output := filepath.Join(filepath.Dir(file), "kafka.out")
 	return process.New("Apache Kafka", Address(props), props["log.dirs"], output, func() *exec.Cmd {
-		jvm := []string{"-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dkafka.log=WARN"}
-		return java(context.Background(), t, jvm, "kafka.Kafka", file)
+		jvm := append(smallJVM("-Xmx384m"), "-Dkafka.log=WARN")
+		return java(context.Background(), t, Libs(t), jvm, "kafka.Kafka", file)
 	})
 }
 

@@ -66,7 +66,7 @@ func startShell(t testing.TB) *shell {
 		t.Fatal(err)
 	}
 	// The context outlives the test that happens to start the shell.
-	cmd := java(context.Background(), t, []string{"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}, source)
+	cmd := java(context.Background(), t, Libs(t), smallJVM("-Xmx512m"), source)
 	s := &shell{cmd: cmd}
 	if s.in, err = cmd.StdinPipe(); err != nil {
 		t.Fatal(err)

@@ -8,25 +8,26 @@ import (
 
 // tools maps a script's name (kafka-NAME.sh) to its class.
 var tools = map[string]string{
-	"topics":              "org.apache.kafka.tools.TopicCommand",
-	"configs":             "org.apache.kafka.tools.ConfigCommand",
-	"console-producer":    "org.apache.kafka.tools.ConsoleProducer",
-	"console-consumer":    "org.apache.kafka.tools.consumer.ConsoleConsumer",
-	"consumer-groups":     "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-	"groups":              "org.apache.kafka.tools.GroupsCommand",
-	"get-offsets":         "org.apache.kafka.tools.GetOffsetShell",
-	"delete-records":      "org.apache.kafka.tools.DeleteRecordsCommand",
-	"dump-log":            "org.apache.kafka.tools.DumpLogSegments",
-	"producer-perf-test":  "org.apache.kafka.tools.ProducerPerformance",
-	"features":            "org.apache.kafka.tools.FeatureCommand",
-	"metadata-quorum":     "org.apache.kafka.tools.MetadataQuorumCommand",
-	"broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
-	"leader-election":     "org.apache.kafka.tools.LeaderElectionCommand",
-	"log-dirs":            "org.apache.kafka.tools.LogDirsCommand",
-	"cluster":             "org.apache.kafka.tools.ClusterTool",
-	"storage":             "kafka.tools.StorageTool",
-	"transactions":        "org.apache.kafka.tools.TransactionsCommand",
-	"reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+	"streams-application-reset": "org.apache.kafka.tools.StreamsResetter",
+	"topics":                    "org.apache.kafka.tools.TopicCommand",
+	"configs":                   "org.apache.kafka.tools.ConfigCommand",
+	"console-producer":          "org.apache.kafka.tools.ConsoleProducer",
+	"console-consumer":          "org.apache.kafka.tools.consumer.ConsoleConsumer",
+	"consumer-groups":           "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+	"groups":                    "org.apache.kafka.tools.GroupsCommand",
+	"get-offsets":               "org.apache.kafka.tools.GetOffsetShell",
+	"delete-records":            "org.apache.kafka.tools.DeleteRecordsCommand",
+	"dump-log":                  "org.apache.kafka.tools.DumpLogSegments",
+	"producer-perf-test":        "org.apache.kafka.tools.ProducerPerformance",
+	"features":                  "org.apache.kafka.tools.FeatureCommand",
+	"metadata-quorum":           "org.apache.kafka.tools.MetadataQuorumCommand",
+	"broker-api-versions":       "org.apache.kafka.tools.BrokerApiVersionsCommand",
+	"leader-election":           "org.apache.kafka.tools.LeaderElectionCommand",
+	"log-dirs":                  "org.apache.kafka.tools.LogDirsCommand",
+	"cluster":                   "org.apache.kafka.tools.ClusterTool",
+	"storage":                   "kafka.tools.StorageTool",
+	"transactions":              "org.apache.kafka.tools.TransactionsCommand",
+	"reassign-partitions":       "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
 }
 
 // Result is what a tool printed and how it ended.
@@ -59,9 +60,8 @@ func class(name string) string {
 	return name
 }
 
-func java(ctx context.Context, t testing.TB, jvm []string, class string, args ...string) *exec.Cmd {
+func java(ctx context.Context, t testing.TB, libs string, jvm []string, class string, args ...string) *exec.Cmd {
 	t.Helper()
-	libs := Libs(t)
 	conf, err := log4jFile()
 	if err != nil {
 		t.Fatal(err)
@@ -74,5 +74,16 @@ func java(ctx context.Context, t testing.TB, jvm []string, class string, args ..
 // starts it and waits for its end.
 func Java(t testing.TB, program string, args ...string) *exec.Cmd {
 	t.Helper()
-	return java(context.Background(), t, []string{"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}, program, args...)
+	return java(context.Background(), t, Libs(t), smallJVM("-Xmx256m"), program, args...)
+}
+
+// Connect is Java with the jars of Kafka Connect.
+func Connect(t testing.TB, class string, args ...string) *exec.Cmd {
+	t.Helper()
+	return java(context.Background(), t, ConnectLibs(t), smallJVM("-Xmx512m"), class, args...)
+}
+
+// smallJVM are the options of a JVM that starts fast and shares its cores.
+func smallJVM(heap string) []string {
+	return []string{heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}
 }
