@@ -24,20 +24,25 @@ type flusher struct {
 	// linger is how long a round gathers before it syncs (moldau.flush.linger.ms).
 	linger time.Duration
 
-	mu     sync.Mutex
-	dirty  []*replica.Partition
-	queued map[*replica.Partition]struct{}
-	closed bool
-	wake   chan struct{}
+	mu      sync.Mutex
+	dirty   []*replica.Partition
+	queued  map[*replica.Partition]struct{}
+	absent  map[*replica.Partition]struct{} // of the last round, and not asked for again yet
+	rounded int                             // partitions of the last round
+	closed  bool
+	wake    chan struct{}
 
 	// Recent cost in nanoseconds of one group sync, and of one file's, as moving averages: the loop's own.
 	groupCost, fileCost float64
+	// hasty is how many rounds begin at once because waiting for those of the last was in vain, and how many the next
+	// time: the loop's own.
+	hasty, hastyNext int
 }
 
 func newFlusher(dir *log.Dir, host replica.Host, logger *slog.Logger, now func() time.Time, groupFrom int,
 	observe func(int, bool, time.Duration, int)) *flusher {
 	return &flusher{dir: dir, host: host, log: logger, now: now, observe: observe, groupFrom: groupFrom,
-		queued: make(map[*replica.Partition]struct{}), wake: make(chan struct{}, 1)}
+		queued: make(map[*replica.Partition]struct{}), absent: make(map[*replica.Partition]struct{}), wake: make(chan struct{}, 1)}
 }
 
 // starvedPause keeps a flusher that found no file descriptor from asking again and again until somebody closes one.
@@ -51,6 +56,7 @@ func (f *flusher) request(p *replica.Partition) {
 		return
 	}
 	f.queued[p] = struct{}{}
+	delete(f.absent, p)
 	f.dirty = append(f.dirty, p)
 	f.mu.Unlock()
 	f.poke()
@@ -67,12 +73,15 @@ func (f *flusher) poke() {
 func (f *flusher) run() {
 	for {
 		<-f.wake
-		if f.linger > 0 {
-			time.Sleep(f.linger)
-		}
+		f.gather()
 		f.mu.Lock()
 		round, closed := f.dirty, f.closed
 		f.dirty = nil
+		f.rounded = len(round)
+		clear(f.absent)
+		if f.groupFrom > 0 && len(round) >= f.groupFrom {
+			f.absent, f.queued = f.queued, f.absent
+		}
 		clear(f.queued)
 		f.mu.Unlock()
 		f.flush(round)
@@ -80,6 +89,56 @@ func (f *flusher) run() {
 			return
 		}
 	}
+}
+
+// gather gives the round a moment to fill. Clients that wait for one answer before they send the next request are all
+// answered when a round ends; if the next began with the first of them to come back, two halves would take turns, and a
+// group sync of half as many costs as much. So it waits until those of the last round are there again, at most half a
+// sync's time; and where they do not come back so soon, it does so less and less often.
+func (f *flusher) gather() {
+	if f.linger > 0 {
+		time.Sleep(f.linger)
+		return
+	}
+	of, left := f.awaited()
+	if left == 0 {
+		return
+	}
+	if f.hasty > 0 {
+		f.hasty--
+		return
+	}
+	timer := time.NewTimer(min(time.Duration(f.groupCost/2), longestGather))
+	defer timer.Stop()
+	for left > 0 {
+		select {
+		case <-f.wake:
+			_, left = f.awaited()
+			continue
+		case <-timer.C:
+		}
+		break
+	}
+	if left <= of/2 {
+		f.hastyNext = 1
+		return
+	}
+	f.hasty, f.hastyNext = f.hastyNext, min(max(2*f.hastyNext, 1), mostHaste)
+}
+
+const (
+	longestGather = time.Millisecond
+	mostHaste     = 64
+)
+
+// awaited tells of how many partitions the last round was, if it was worth a group sync, and how many are not there again.
+func (f *flusher) awaited() (of, left int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return 0, 0
+	}
+	return f.rounded, len(f.absent)
 }
 
 func (f *flusher) flush(round []*replica.Partition) {
