@@ -23,7 +23,7 @@ type change struct {
 	election election
 	// eligible says whether a broker may lead: alive, and the replica's directory online.
 	eligible func(kafka.NodeID) bool
-	minISR   int
+	minISR   int // as set; the number of replicas bounds it
 	elrOn    bool
 	mv       int16
 
@@ -83,19 +83,21 @@ func (c *change) record() *metadata.PartitionChangeRecord {
 }
 
 // populateELR keeps who leaves an ISR that becomes smaller than min.insync.replicas eligible to lead
-// (KIP-966): it holds everything that was committed. With enough members in sync nobody else is needed.
+// (KIP-966): it holds everything that was committed. With enough members in sync nobody else is needed, and who is
+// no replica any more cannot lead.
 func (c *change) populateELR() {
 	if !c.elrOn {
 		return
 	}
-	if len(c.isr) >= c.minISR {
+	if len(c.isr) >= min(c.minISR, len(c.replicas)) {
 		c.elr = nil
 		return
 	}
 	var next []kafka.NodeID
 	for _, ids := range [...][]kafka.NodeID{c.elr, c.ref.Partition.ISR} {
 		for _, id := range ids {
-			if !slices.Contains(c.isr, id) && !slices.Contains(c.lost, id) && !slices.Contains(next, id) {
+			if slices.Contains(c.replicas, id) && !slices.Contains(c.isr, id) && !slices.Contains(c.lost, id) &&
+				!slices.Contains(next, id) {
 				next = append(next, id)
 			}
 		}
@@ -157,7 +159,8 @@ func (c *change) valid(id kafka.NodeID) bool {
 // the most.
 func (c *change) lastKnownLeads() bool {
 	last := c.ref.Partition.LastKnownELR
-	return c.elrOn && len(c.elr) == 0 && len(c.isr) == 0 && len(last) == 1 && c.eligible(last[0])
+	return c.elrOn && len(c.elr) == 0 && len(c.isr) == 0 && len(last) == 1 && slices.Contains(c.replicas, last[0]) &&
+		c.eligible(last[0])
 }
 
 // bumpForReassignment makes the leader epoch rise when a replica goes, so that it is not heard any more.

@@ -69,7 +69,8 @@ func Handles(key int16) bool {
 	case kmsg.CreateTopics, kmsg.DeleteTopics, kmsg.CreatePartitions, kmsg.AlterConfigs,
 		kmsg.IncrementalAlterConfigs, kmsg.ElectLeaders, kmsg.AlterPartition, kmsg.UpdateFeatures,
 		kmsg.BrokerRegistration, kmsg.BrokerHeartbeat, kmsg.UnregisterBroker, kmsg.AllocateProducerIDs,
-		kmsg.ControllerRegistration, kmsg.AssignReplicasToDirs:
+		kmsg.ControllerRegistration, kmsg.AssignReplicasToDirs, kmsg.AlterPartitionAssignments,
+		kmsg.ListPartitionReassignments, kmsg.UnregisterController:
 		return true
 	}
 	return false
@@ -102,6 +103,8 @@ func (t *turn) handle(r Request) Result {
 		return t.unregisterBroker(body)
 	case *kmsg.ControllerRegistrationRequest:
 		return t.registerController(body)
+	case *kmsg.UnregisterControllerRequest:
+		return t.unregisterController(body)
 	case *kmsg.CreateTopicsRequest:
 		return t.createTopics(body)
 	case *kmsg.DeleteTopicsRequest:
@@ -116,6 +119,10 @@ func (t *turn) handle(r Request) Result {
 		return t.electLeaders(body)
 	case *kmsg.UpdateFeaturesRequest:
 		return t.updateFeatures(body)
+	case *kmsg.AlterPartitionAssignmentsRequest:
+		return t.alterReassignments(body)
+	case *kmsg.ListPartitionReassignmentsRequest:
+		return t.listReassignments(body)
 	}
 	return Result{}
 }

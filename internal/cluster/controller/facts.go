@@ -18,14 +18,13 @@ func resolverOf(s *Settings, image *metadata.Image) *config.Resolver {
 
 // topicFacts are the settings of a topic that elections depend on.
 type topicFacts struct {
-	minISR  int // not above the replication factor
+	minISR  int
 	unclean bool
 }
 
 const uncleanKey = "unclean.leader.election.enable"
 
-// factsOf reads the settings of one topic. The smaller of min.insync.replicas and the replication factor
-// counts. What a topic does not set itself is the same for all, and read once.
+// factsOf reads the settings of one topic. What a topic does not set itself is the same for all, and read once.
 func (t *turn) factsOf(topic *metadata.Topic) topicFacts {
 	if f, ok := t.facts[topic.ID]; ok {
 		return f
@@ -40,9 +39,6 @@ func (t *turn) factsOf(topic *metadata.Topic) topicFacts {
 	_, setsUnclean := own.Get(uncleanKey)
 	if setsMinISR || setsUnclean {
 		f = t.readFacts(topic.Name)
-	}
-	if p, ok := topic.Partition(0); ok {
-		f.minISR = min(f.minISR, len(p.Replicas))
 	}
 	t.facts[topic.ID] = f
 	return f

@@ -25,6 +25,8 @@ type chaos struct {
 	// complete are the brokers whose replica is known to hold everything that was acknowledged, by partition.
 	// It is kept by an independent rule: members of an ISR that is large enough, until they lose their disk.
 	complete map[part][]kafka.NodeID
+	// proposed is the ISR that a leader asks for in this step: it vouches that its members have everything.
+	proposed []kafka.NodeID
 	lives    map[kafka.NodeID]byte // incarnations used
 }
 
@@ -58,6 +60,7 @@ func TestRandomRequests(t *testing.T) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"register": c.doRegister, "beat": c.doBeat, "beat again": c.doBeat, "leave": c.doLeave,
 			"create": c.doCreate, "delete": c.doDelete, "grow": c.doGrow, "isr": c.doISR, "isr again": c.doISR,
+			"move": c.doMove, "move again": c.doMove, "take back": c.doTakeBack,
 			"shrink": c.doShrink, "shrink again": c.doShrink, "beat once more": c.doBeat, "elect": c.doElect, "configure": c.doConfigure, "tick": c.doTick, "dirs": c.doDirs,
 			"unregister": c.doUnregister, "term": c.doTerm, "features": c.doFeatures,
 		})
@@ -147,6 +150,10 @@ func (c *chaos) judge(topic *metadata.Topic, index int32, old, p *metadata.Parti
 		return "the ELR is no set of replicas out of the ISR"
 	case p.HasLeader() && len(p.LastKnownELR) > 0:
 		return "a last known leader besides a leader"
+	case !containsAll(p.Replicas, p.Adding) || !containsAll(p.Replicas, p.Removing):
+		return "what is added or removed is no replica"
+	case p.Reassigning() && containsAll(p.ISR, p.Replicas):
+		return "a reassignment does not end although everybody is in sync"
 	}
 	for _, id := range p.ISR {
 		b, ok := c.image.Broker(id)
@@ -175,7 +182,7 @@ func (c *chaos) judgeCompleteness(topic *metadata.Topic, index int32, old, p *me
 	at := part{topic.ID, index}
 	known := c.complete[at]
 	t := newTurn(c.now, c.state(), c.world.rnd)
-	enough := len(p.ISR) >= t.factsOf(topic).minISR
+	enough := len(p.ISR) >= min(t.factsOf(topic).minISR, len(p.Replicas))
 	switch {
 	case old == nil:
 		known = p.ISR
@@ -184,7 +191,7 @@ func (c *chaos) judgeCompleteness(topic *metadata.Topic, index int32, old, p *me
 		return ""
 	case p.Recovering && p.Leader != old.Leader:
 		known = []kafka.NodeID{p.Leader} // what it has counts from now on
-	case p.Leader != old.Leader && elr && !slices.Contains(known, p.Leader):
+	case p.Leader != old.Leader && elr && !slices.Contains(known, p.Leader) && !slices.Contains(c.proposed, p.Leader):
 		return fmt.Sprintf("clean election of a broker that lacks acknowledged records (%v have them)", known)
 	}
 	if enough || !elr {
@@ -341,7 +348,9 @@ func (c *chaos) alter(rt *rapid.T, ref *metadata.PartitionRef, sender kafka.Node
 	}
 	topic.Partitions = append(topic.Partitions, p)
 	r.Topics = append(r.Topics, topic)
+	c.proposed = isr
 	c.try(rt, r)
+	c.proposed = nil
 }
 
 // doISR asks for any ISR in the name of anybody.
@@ -369,6 +378,44 @@ func (c *chaos) doShrink(rt *rapid.T) {
 		isr = ref.Partition.Replicas
 	}
 	c.alter(rt, ref, ref.Partition.Leader, isr)
+}
+
+func (c *chaos) doMove(rt *rapid.T) {
+	r := latest(kmsg.NewPtrAlterPartitionAssignmentsRequest())
+	r.AllowReplicationFactorChange = rapid.IntRange(0, 3).Draw(rt, "keep factor") > 0
+	for range rapid.IntRange(1, 2).Draw(rt, "moves") {
+		ref := c.aPartition(rt)
+		if ref == nil {
+			return
+		}
+		var target []int32
+		for range rapid.IntRange(1, 3).Draw(rt, "replicas") {
+			if id := int32(c.broker(rt)); !slices.Contains(target, id) {
+				target = append(target, id)
+			}
+		}
+		c.addMove(r, ref, target)
+	}
+	c.try(rt, r)
+}
+
+func (c *chaos) doTakeBack(rt *rapid.T) {
+	r := latest(kmsg.NewPtrAlterPartitionAssignmentsRequest())
+	for topic := range c.image.Topics() {
+		for index, p := range topic.Partitions() {
+			if p.Reassigning() {
+				c.addMove(r, &metadata.PartitionRef{Topic: topic, Index: index, Partition: p}, nil)
+			}
+		}
+	}
+	c.try(rt, r)
+}
+
+func (c *chaos) addMove(r *kmsg.AlterPartitionAssignmentsRequest, ref *metadata.PartitionRef, target []int32) {
+	x, p := kmsg.NewAlterPartitionAssignmentsRequestTopic(), kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
+	x.Topic, p.Partition, p.Replicas = ref.Topic.Name, ref.Index, target
+	x.Partitions = append(x.Partitions, p)
+	r.Topics = append(r.Topics, x)
 }
 
 func (c *chaos) doElect(rt *rapid.T) {

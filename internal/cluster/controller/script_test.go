@@ -184,6 +184,10 @@ func (s *script) brokerRequest(cmd string, args words, lines []string) kmsg.Requ
 		r := latest(kmsg.NewPtrUnregisterBrokerRequest())
 		r.BrokerID = int32(id)
 		return r
+	case "unregister-controller":
+		r := latest(kmsg.NewPtrUnregisterControllerRequest())
+		r.ControllerID = int32(id)
+		return r
 	case "register-controller":
 		r := latest(kmsg.NewPtrControllerRegistrationRequest())
 		r.ControllerID = int32(id)
@@ -300,6 +304,31 @@ func (s *script) topicRequest(cmd string, args words, lines []string) kmsg.Reque
 				a.Replicas = words{"x": ids}.ints("x")
 				x.Assignment = append(x.Assignment, a)
 			}
+			r.Topics = append(r.Topics, x)
+		}
+		return r
+	case "move": // one partition a line: topic-index, to with ids, or cancel
+		r := latest(kmsg.NewPtrAlterPartitionAssignmentsRequest())
+		r.AllowReplicationFactorChange = !args.has("keep-factor")
+		for _, line := range lines {
+			first, w := split(line)
+			at := strings.LastIndex(first, "-")
+			n, _ := strconv.Atoi(first[at+1:])
+			x, p := kmsg.NewAlterPartitionAssignmentsRequestTopic(), kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
+			x.Topic, p.Partition = first[:at], int32(n)
+			if !w.has("cancel") {
+				p.Replicas = append([]int32{}, w.ints("to")...)
+			}
+			x.Partitions = append(x.Partitions, p)
+			r.Topics = append(r.Topics, x)
+		}
+		return r
+	case "moves": // all, or one topic a line with its partitions
+		r := latest(kmsg.NewPtrListPartitionReassignmentsRequest())
+		for _, line := range lines {
+			first, w := split(line)
+			x := kmsg.NewListPartitionReassignmentsRequestTopic()
+			x.Topic, x.Partitions = first, w.ints("of")
 			r.Topics = append(r.Topics, x)
 		}
 		return r

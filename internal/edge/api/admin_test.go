@@ -142,12 +142,30 @@ func forwarded(key kmsg.Key, version int16) kmsg.Request {
 		x.Configs = append(x.Configs, c)
 		r.Resources = append(r.Resources, x)
 		return at(r, version)
+	case kmsg.AlterPartitionAssignments:
+		r := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+		t, p := kmsg.NewAlterPartitionAssignmentsRequestTopic(), kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
+		p.Replicas = []int32{2, 1}
+		t.Topic, t.Partitions = "new-topic", append(t.Partitions, p)
+		r.Topics, r.TimeoutMillis = append(r.Topics, t), 5000
+		return at(r, version)
+	case kmsg.ListPartitionReassignments:
+		r := kmsg.NewPtrListPartitionReassignmentsRequest()
+		t := kmsg.NewListPartitionReassignmentsRequestTopic()
+		t.Topic, t.Partitions = "new-topic", []int32{0, 5}
+		r.Topics, r.TimeoutMillis = append(r.Topics, t), 5000
+		return at(r, version)
+	case kmsg.UnregisterBroker:
+		return at(kmsg.NewPtrUnregisterBrokerRequest(), version)
+	case kmsg.UnregisterController:
+		return at(kmsg.NewPtrUnregisterControllerRequest(), version)
 	}
 	panic("not forwarded: " + key.Name())
 }
 
 var forwardedKeys = []kmsg.Key{kmsg.CreateTopics, kmsg.DeleteTopics, kmsg.CreatePartitions, kmsg.ElectLeaders,
-	kmsg.UpdateFeatures, kmsg.AlterConfigs, kmsg.IncrementalAlterConfigs}
+	kmsg.UpdateFeatures, kmsg.AlterConfigs, kmsg.IncrementalAlterConfigs, kmsg.AlterPartitionAssignments,
+	kmsg.ListPartitionReassignments, kmsg.UnregisterBroker, kmsg.UnregisterController}
 
 func at[R kmsg.Request](r R, version int16) R { r.SetVersion(version); return r }
 
@@ -167,6 +185,19 @@ func errorsIn(resp kmsg.Response) []int16 {
 		for _, t := range r.Topics {
 			out = append(out, t.ErrorCode)
 		}
+	case *kmsg.AlterPartitionAssignmentsResponse:
+		out = append(out, r.ErrorCode)
+		for _, t := range r.Topics {
+			for _, p := range t.Partitions {
+				out = append(out, p.ErrorCode)
+			}
+		}
+	case *kmsg.ListPartitionReassignmentsResponse:
+		out = append(out, r.ErrorCode)
+	case *kmsg.UnregisterBrokerResponse:
+		out = append(out, r.ErrorCode)
+	case *kmsg.UnregisterControllerResponse:
+		out = append(out, r.ErrorCode)
 	case *kmsg.ElectLeadersResponse:
 		if r.Version >= 1 {
 			out = append(out, r.ErrorCode)

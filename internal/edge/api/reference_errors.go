@@ -117,6 +117,8 @@ var whenAnswered = map[kafka.Code]string{
 	kafka.OffsetNotAvailable:                 "A leader has just been elected and does not know yet up to where its log is committed.",
 	kafka.PreferredLeaderNotAvailable:        "The preferred leader is not in sync, so it was not elected.",
 	kafka.EligibleLeadersNotAvailable:        "No replica may be elected.",
+	kafka.NoReassignmentInProgress:           "The partition whose reassignment is to be cancelled has none under way.",
+	kafka.ControllerIDNotRegistered:          "No controller of this id is registered.",
 	kafka.ElectionNotNeeded:                  "The partition has the leader that an election would give it.",
 	kafka.InvalidRecord:                      "A record breaks a rule of the topic or of the format: a missing key where the topic is compacted, wrong offsets or counts.",
 	kafka.InvalidUpdateVersion:               "The feature level is unknown, or cannot be reached from the present one.",

@@ -48,17 +48,21 @@ func (b *Broker) entries() []entry {
 		{b.deleteGroupsRow(), deleteGroups},
 		{b.electLeadersRow(), alterCluster},
 		{b.incrementalAlterConfigsRow(), alterConfigs},
+		{b.alterPartitionReassignmentsRow(), alterCluster},
+		{b.listPartitionReassignmentsRow(), describeCluster},
 		{b.describeQuorumRow(), describeCluster},
 		{b.offsetDeleteRow(), deleteOffsets},
 		{b.updateFeaturesRow(), alterCluster},
 		{b.describeClusterRow(), nothing},
 		{b.describeProducersRow(), readTopics},
+		{b.unregisterBrokerRow(), alterCluster},
 		{b.describeTransactionsRow(), describeTransactions},
 		{b.listTransactionsRow(), listTransactions},
 		{b.consumerGroupHeartbeatRow(), joinConsumers},
 		{b.consumerGroupDescribeRow(), describeGroups},
 		{b.listConfigResourcesRow(), describeClusterConfigs},
 		{b.describeTopicPartitionsRow(), describeTopics},
+		{b.unregisterControllerRow(), alterCluster},
 	}
 }
 
