@@ -24,8 +24,8 @@ func (n *Node) RequestFlush(p *replica.Partition) {
 }
 
 // ProposeISR has nowhere to go on a lone node: its in-sync sets never change.
-func (n *Node) ProposeISR(p *replica.Partition, _ replica.ISRProposal) {
-	e := p.ISRDecided(n.o.Now())
+func (n *Node) ProposeISR(p *replica.Partition, r replica.ISRProposal) {
+	e := p.ISRRefused(n.o.Now(), r)
 	e.Run(n)
 }
 

@@ -10,7 +10,7 @@ import (
 type Host interface {
 	// RequestFlush asks that the partition's log be synced soon (BeginFlush, sync, Flushed).
 	RequestFlush(p *Partition)
-	// ProposeISR carries a change of the in-sync set to the controller; ISRDecided must follow.
+	// ProposeISR carries a change of the in-sync set to the controller; ISRAccepted or ISRRefused follows, or an image.
 	ProposeISR(p *Partition, proposal ISRProposal)
 	// DirFailed reports an I/O error of a log directory: it is offline from now on.
 	DirFailed(d *log.Dir, err error)

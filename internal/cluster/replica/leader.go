@@ -28,8 +28,6 @@ type ISRProposal struct {
 	LeaderEpoch    kafka.LeaderEpoch
 	PartitionEpoch kafka.PartitionEpoch
 	ISR            []ISRMember
-	// Recovered ends the recovery state that an unclean election left.
-	Recovered bool
 }
 
 // ISRMember is a broker with the epoch of the incarnation that fetched (KIP-903), -1 when unknown.
@@ -49,8 +47,12 @@ func (p *Partition) trackRemotes(now time.Time) {
 			next[id] = r
 			continue
 		}
-		// A new leader gives everybody a full lag time before it judges them.
-		next[id] = &progress{end: kafka.NoOffset, start: kafka.NoOffset, epoch: -1, caughtUp: now}
+		// A new leader gives the in-sync a full lag time before it judges them, and waits for nobody else.
+		r := &progress{end: kafka.NoOffset, start: kafka.NoOffset, epoch: -1}
+		if slices.Contains(p.isr, id) {
+			r.caughtUp = now
+		}
+		next[id] = r
 	}
 	if len(next) == 0 {
 		next = nil
@@ -60,39 +62,55 @@ func (p *Partition) trackRemotes(now time.Time) {
 
 // raiseHighWatermark moves the high watermark to the least position over the maximal in-sync set: what the image says
 // and what is proposed. It never falls during a term and stands still while the set is below min.insync.replicas, since
-// what only few have could still be lost (KIP-966).
-func (p *Partition) raiseHighWatermark(time.Time) {
+// what only few have could still be lost (KIP-966). A follower that keeps up and may join counts as well, or it would
+// chase a watermark that moves on with every answer of the others and never get in.
+func (p *Partition) raiseHighWatermark(now time.Time) {
 	if len(p.isr) < p.minISR() {
 		return
 	}
 	least := p.ackable()
-	for _, set := range [][]kafka.NodeID{p.isr, p.proposed} {
-		for _, id := range set {
-			if r := p.remotes[id]; r != nil {
-				r.mu.Lock()
-				least = min(least, r.end)
-				r.mu.Unlock()
-			}
+	for _, id := range p.replicas {
+		r := p.remotes[id]
+		if r == nil {
+			continue
 		}
+		member := slices.Contains(p.isr, id) || slices.Contains(p.proposed, id)
+		r.mu.Lock()
+		if r.end < least && (member || p.joining(now, id, r)) {
+			least = r.end
+		}
+		r.mu.Unlock()
 	}
 	p.highWatermark = max(p.highWatermark, least)
+}
+
+// joining says whether a follower outside of the in-sync set is about to enter it. The caller holds r.mu.
+func (p *Partition) joining(now time.Time, id kafka.NodeID, r *progress) bool {
+	if p.limits.eligible == nil || now.Sub(r.caughtUp) > p.limits.ReplicaLag {
+		return false
+	}
+	epoch, ok := p.limits.eligible(id)
+	return ok && (r.epoch == -1 || r.epoch == epoch)
 }
 
 // FollowerFetch is a follower's fetch, which says what it has.
 type FollowerFetch struct {
 	Replica kafka.NodeID
 	Epoch   kafka.BrokerEpoch
-	Offset  kafka.Offset
-	Start   kafka.Offset
+	// LeaderEpoch is the term in which the position was found valid: it says nothing about the log of another one.
+	LeaderEpoch kafka.LeaderEpoch
+	Offset      kafka.Offset
+	Start       kafka.Offset
 }
 
 // Fetched records a follower's position after its fetch was found valid: it may raise the high watermark and let the
-// follower into the in-sync set. lag is replica.lag.time.max.ms; eligible as in Assignment.
+// follower into the in-sync set. An earlier incarnation of the follower, or of the leadership, is not heard. eligible is
+// as in Assignment.
 func (p *Partition) Fetched(now time.Time, f FollowerFetch, eligible func(kafka.NodeID) (kafka.BrokerEpoch, bool)) Effects {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := Effects{p: p}
-	if p.role != Leader {
+	if p.role != Leader || f.LeaderEpoch != p.leaderEpoch {
 		return e
 	}
 	r := p.remotes[f.Replica]
@@ -101,6 +119,10 @@ func (p *Partition) Fetched(now time.Time, f FollowerFetch, eligible func(kafka.
 	}
 	end := p.log.View().End
 	r.mu.Lock()
+	if f.Epoch != -1 && f.Epoch < r.epoch {
+		r.mu.Unlock()
+		return e
+	}
 	switch {
 	case f.Offset >= end:
 		r.caughtUp = now
@@ -146,16 +168,32 @@ func (p *Partition) propose(isr []kafka.NodeID) *ISRProposal {
 	return out
 }
 
-// ISRDecided ends a proposal. The new set comes with the image; an error that is not final leaves the set as it was, so
-// that it can be proposed again.
-func (p *Partition) ISRDecided(now time.Time) Effects {
+// Proposes says whether a proposal still stands: nothing has overtaken it.
+func (p *Partition) Proposes(r ISRProposal) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.role == Leader && p.proposed != nil && p.leaderEpoch == r.LeaderEpoch && p.partitionEpoch == r.PartitionEpoch
+}
+
+// ISRAccepted tells that the controller took a proposal, with the partition epoch that follows. The set counts when the
+// image says so: until then the proposal holds the high watermark back.
+func (p *Partition) ISRAccepted(now time.Time, r ISRProposal, epoch kafka.PartitionEpoch) Effects {
+	if epoch > r.PartitionEpoch {
+		return Effects{}
+	}
+	return p.ISRRefused(now, r) // nothing changed, so no image will tell
+}
+
+// ISRRefused ends a proposal that the controller refused: the set is as it was and another can be proposed.
+func (p *Partition) ISRRefused(now time.Time, r ISRProposal) Effects {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := Effects{p: p}
-	p.proposed = nil
-	if p.role == Leader {
-		p.settle(now, &e)
+	if p.role != Leader || p.leaderEpoch != r.LeaderEpoch || p.partitionEpoch != r.PartitionEpoch {
+		return e
 	}
+	p.proposed = nil
+	p.settle(now, &e)
 	return e
 }
 

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"moldau/internal/cluster/metadata"
@@ -45,6 +46,8 @@ type Manager struct {
 	counts map[*log.Dir]int
 	unmade []*Partition // for lack of space
 	image  *metadata.Image
+
+	newest atomic.Pointer[metadata.Image] // for partitions, which must not take mu
 }
 
 type partitionID struct {
@@ -54,10 +57,13 @@ type partitionID struct {
 
 // NewManager makes a Manager without partitions.
 func NewManager(o ManagerOptions) *Manager {
-	return &Manager{o: o, byName: make(map[kafka.TopicPartition]*Partition), byID: make(map[partitionID]*Partition),
+	m := &Manager{o: o, byName: make(map[kafka.TopicPartition]*Partition), byID: make(map[partitionID]*Partition),
 		found: make(map[kafka.TopicPartition]*log.Log), broken: make(map[kafka.TopicPartition]bool),
 		lost: make(map[kafka.TopicPartition]bool), failed: make(map[*log.Dir]bool), counts: make(map[*log.Dir]int),
 		image: metadata.New()}
+	m.newest.Store(m.image)
+	m.o.Limits.eligible = func(id kafka.NodeID) (kafka.BrokerEpoch, bool) { return eligible(m.newest.Load())(id) }
+	return m
 }
 
 // Adopt hands over a log that was opened at start. It serves nothing until the image claims it. A partition that lies in
@@ -170,6 +176,7 @@ type Failure struct {
 // on host itself and must not be called concurrently.
 func (m *Manager) Apply(now time.Time, image *metadata.Image, diff *metadata.Diff, active bool, host Host) Applied {
 	var out Applied
+	m.newest.Store(image)
 	for change := range diff.Topics() {
 		for index, c := range change.Partitions() {
 			tp := kafka.TopicPartition{Topic: change.Name(), Partition: index}
@@ -192,6 +199,7 @@ func (m *Manager) Apply(now time.Time, image *metadata.Image, diff *metadata.Dif
 // found and are in nobody's topic become stray.
 func (m *Manager) Activate(now time.Time, image *metadata.Image, host Host) Applied {
 	var out Applied
+	m.newest.Store(image)
 	for ref := range image.ReplicasOn(m.o.Self) {
 		m.ensure(now, image, ref.Topic, ref.Index, ref.Partition, host, &out)
 	}
@@ -254,6 +262,21 @@ func (m *Manager) LostReport(image *metadata.Image, p *Partition) (DirReport, bo
 	return DirReport{TopicID: p.topicID, Partition: p.tp.Partition, Directory: kafka.DirectoryLost}, true
 }
 
+// Regained tells that a lost replica has all that is committed again, and gives what to tell the controller; false:
+// nothing, because it never believed otherwise.
+func (m *Manager) Regained(image *metadata.Image, p *Partition) (DirReport, bool) {
+	m.mu.Lock()
+	delete(m.lost, p.tp)
+	m.mu.Unlock()
+	s, ok := image.Partition(p.tp)
+	l := p.Log()
+	if !ok || l == nil || p.Role() == Offline {
+		return DirReport{}, false
+	}
+	id := l.Dir().Meta().DirectoryID
+	return DirReport{TopicID: p.topicID, Partition: p.tp.Partition, Directory: id}, s.Directory(m.o.Self) != id
+}
+
 // othersInSync says whether another replica could lead without losing what is committed (KIP-966).
 func othersInSync(s *metadata.Partition, self kafka.NodeID) bool {
 	other := func(id kafka.NodeID) bool { return id != self }
@@ -285,6 +308,9 @@ func (m *Manager) open(now time.Time, image *metadata.Image, t *metadata.Topic, 
 		hw = l.View().Start
 	}
 	p := newPartition(m.o.Self, tp, t.ID, l, hw, &m.o.Limits)
+	m.mu.RLock()
+	p.lost = m.lost[tp]
+	m.mu.RUnlock()
 	if m.o.Rotten != nil {
 		p.reads.rotten = func(from kafka.Offset) { m.o.Rotten(tp, from) }
 	}

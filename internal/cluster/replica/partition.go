@@ -57,6 +57,8 @@ type Partition struct {
 	producers      int                        // this partition's share of Limits.Producers
 	unverified     map[kafka.ProducerID][]*verification
 	guards         uint64 // verifications so far, and times one became worthless
+	lost           bool   // recovery found less than was durable: not to be counted on before the leader's end is reached
+	behind         atomic.Int64
 }
 
 // state is what readers see: immutable, replaced as a whole.
@@ -83,6 +85,11 @@ type Limits struct {
 	RefuseNewProducers func() bool
 	// ReadFailed is told that the disk of a directory could not be read (EIO), with no lock held; nil: nobody is.
 	ReadFailed func(d *log.Dir, err error)
+	// ReplicaLag is replica.lag.time.max.ms: how long a follower outside of the in-sync set counts as about to join it.
+	ReplicaLag time.Duration
+
+	// eligible says of a broker whether the newest image lets it into an in-sync set, and its epoch; nil: nobody knows.
+	eligible func(kafka.NodeID) (kafka.BrokerEpoch, bool)
 }
 
 // Info describes a replica for listings and metrics.
@@ -238,6 +245,7 @@ const (
 	movedEnd       moved = 1 << iota // records for replicas
 	movedWatermark                   // records for consumers
 	movedRole                        // leadership, deletion, failure, log start
+	movedDurable                     // what a follower has on its disk
 )
 
 func (s *state) compare(next *state) moved {
@@ -254,6 +262,9 @@ func (s *state) compare(next *state) moved {
 		}
 		if s.view.Start != next.view.Start {
 			m |= movedRole
+		}
+		if next.role == Follower && s.view.Durable != next.view.Durable {
+			m |= movedDurable
 		}
 	}
 	return m
@@ -282,8 +293,11 @@ func (p *Partition) Assign(now time.Time, a Assignment) Effects {
 		return Effects{}
 	}
 	newTerm := s.LeaderEpoch != p.leaderEpoch
+	if newTerm || s.PartitionEpoch > p.partitionEpoch {
+		p.proposed = nil // decided, or overtaken
+	}
 	p.leader, p.leaderEpoch, p.partitionEpoch = s.Leader, s.LeaderEpoch, s.PartitionEpoch
-	p.replicas, p.isr, p.proposed = s.Replicas, s.ISR, nil
+	p.replicas, p.isr = s.Replicas, s.ISR
 	e := Effects{p: p}
 	switch {
 	case s.Leader == p.self:

@@ -85,7 +85,7 @@ func TestHighWatermarkIsTheLeastOfTheISR(t *testing.T) {
 		t.Fatal(err)
 	}
 	fetch := func(id kafka.NodeID, offset kafka.Offset) {
-		r.desk.run(r.p.Fetched(t0, FollowerFetch{Replica: id, Offset: offset, Epoch: 1}, nil))
+		r.desk.run(r.p.Fetched(t0, FollowerFetch{Replica: id, LeaderEpoch: 3, Offset: offset, Epoch: 1}, nil))
 	}
 	fetch(2, 2)
 	fetch(3, 1)
@@ -209,7 +209,7 @@ func TestISRExpandsAndShrinks(t *testing.T) {
 	r.desk.flush(t, t0)
 	eligible := func(id kafka.NodeID) (kafka.BrokerEpoch, bool) { return 40, id == 2 }
 	fetch := func(now time.Time, offset kafka.Offset, epoch kafka.BrokerEpoch) {
-		r.desk.run(r.p.Fetched(now, FollowerFetch{Replica: 2, Offset: offset, Epoch: epoch}, eligible))
+		r.desk.run(r.p.Fetched(now, FollowerFetch{Replica: 2, LeaderEpoch: 3, Offset: offset, Epoch: epoch}, eligible))
 	}
 	fetch(t0, 1, 40)
 	if len(r.desk.proposals) != 0 {

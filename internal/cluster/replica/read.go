@@ -29,6 +29,7 @@ type ReadSpec struct {
 // ReadResult is the answer to a ReadSpec. With Err set only the offsets that were known are filled in.
 type ReadResult struct {
 	Err           error
+	LeaderEpoch   kafka.LeaderEpoch // of the term that was read from
 	HighWatermark kafka.Offset
 	LastStable    kafka.Offset
 	LogStart      kafka.Offset
@@ -45,7 +46,7 @@ type ReadResult struct {
 // start, beyond the log end, or after an epoch that this log never had.
 func (p *Partition) Read(r ReadSpec) ReadResult {
 	s := p.published.Load()
-	out := ReadResult{HighWatermark: kafka.NoOffset, LastStable: kafka.NoOffset, LogStart: kafka.NoOffset,
+	out := ReadResult{LeaderEpoch: s.leaderEpoch, HighWatermark: kafka.NoOffset, LastStable: kafka.NoOffset, LogStart: kafka.NoOffset,
 		DivergingEpoch: kafka.NoEpoch, DivergingEnd: kafka.NoOffset}
 	if out.Err = s.readable(r.LeaderEpoch, r.FromFollower); out.Err != nil {
 		return out

@@ -11,8 +11,24 @@ type Watcher struct {
 	// OnMove runs after the change is published, without any lock of this package held, possibly on several goroutines
 	// at once. It must not block.
 	OnMove func(*Partition)
-	// Replica says that the reader sees the whole log and not just what is below the high watermark.
+	// Replica says that the reader is a follower, which sees the whole log: new records wake it. A high watermark that
+	// rose alone does not, it rides on the next answer.
 	Replica bool
+	// Durable says that the watcher waits for this node's own disk and nothing else.
+	Durable bool
+}
+
+// wants says whether a watcher is to be told of a change.
+func (w *Watcher) wants(m moved) bool {
+	switch {
+	case m&movedRole != 0:
+		return true
+	case w.Durable:
+		return m&movedDurable != 0
+	case w.Replica:
+		return m&movedEnd != 0
+	}
+	return m&movedWatermark != 0
 }
 
 // watchers is the set of a partition's watchers. The count lets appends skip the lock while nobody watches.
@@ -86,7 +102,7 @@ func (s *watchers) wake(p *Partition, m moved) {
 	s.shown = true
 	s.mu.Unlock()
 	for _, w := range list {
-		if m&(movedRole|movedWatermark) != 0 || (w.Replica && m&movedEnd != 0) {
+		if w.wants(m) {
 			w.OnMove(p)
 		}
 	}

@@ -85,8 +85,7 @@ func (op *fetchOp) look(image *metadata.Image, r *fetchResult, room int, whole b
 	if op.set.kept() {
 		op.set.watch(e, part) // before it is read: what moves from here on is not missed
 	}
-	if op.replica != kafka.NoNode && !hasReplica(image, part, op.replica) {
-		r.code = kafka.NotLeaderOrFollower
+	if r.code = op.refuseFollower(image, part, e); r.code != 0 {
 		return
 	}
 	read := part.Read(op.spec(e, room, whole))
@@ -100,21 +99,35 @@ func (op *fetchOp) look(image *metadata.Image, r *fetchResult, room int, whole b
 		limit = read.LastStable
 	}
 	r.mayHaveMore = e.offset < limit && r.Size() == 0
-	if op.replica != kafka.NoNode {
-		op.progress(image, part, e)
+	// What a parked fetch finds when it is woken is for the reader; its position was told when it came.
+	if op.replica != kafka.NoNode && op.wait.later == nil && !r.diverges() {
+		op.progress(image, part, e, read.LeaderEpoch)
 	}
 }
 
-// hasReplica says whether a broker has a replica of a partition.
-func hasReplica(image *metadata.Image, part *replica.Partition, id kafka.NodeID) bool {
+// refuseFollower says why a broker may not fetch as a follower: it is no replica as far as this node knows, and since the
+// leader epochs are compared too it may know more; or it is an incarnation that another has replaced (KIP-903).
+func (op *fetchOp) refuseFollower(image *metadata.Image, part *replica.Partition, e *fetchEntry) kafka.Code {
+	if op.replica == kafka.NoNode {
+		return 0
+	}
 	p, ok := image.Partition(part.TopicPartition())
-	return ok && slices.Contains(p.Replicas, id)
+	if !ok || !slices.Contains(p.Replicas, op.replica) {
+		if e.leaderEpoch != kafka.NoEpoch {
+			return kafka.UnknownLeaderEpoch
+		}
+		return kafka.NotLeaderOrFollower
+	}
+	if b, ok := image.Broker(op.replica); ok && op.replicaEpoch != -1 && op.replicaEpoch < b.Epoch {
+		return kafka.NotLeaderOrFollower
+	}
+	return 0
 }
 
 // progress records what a follower has: what it asks for is on its disk.
-func (op *fetchOp) progress(image *metadata.Image, part *replica.Partition, e *fetchEntry) {
+func (op *fetchOp) progress(image *metadata.Image, part *replica.Partition, e *fetchEntry, term kafka.LeaderEpoch) {
 	effects := part.Fetched(op.call.Now, replica.FollowerFetch{
-		Replica: op.replica, Epoch: op.replicaEpoch, Offset: e.offset, Start: e.logStart,
+		Replica: op.replica, Epoch: op.replicaEpoch, LeaderEpoch: term, Offset: e.offset, Start: e.logStart,
 	}, func(id kafka.NodeID) (kafka.BrokerEpoch, bool) {
 		b, ok := image.Broker(id)
 		if !ok || !b.Active() {
