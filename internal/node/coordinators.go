@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -28,6 +29,7 @@ type coordinators struct {
 	txns       *coordinator.Runtime
 	markers    *markers
 	verifier   *verifier
+	peers      *peers
 	// What follows from the settings in the newest image; read on every event.
 	groupSettings atomic.Pointer[group.Settings]
 	keepBytes     atomic.Int64
@@ -41,6 +43,7 @@ func newCoordinators(n *Node) *coordinators {
 	ms := func(key string) time.Duration { return time.Duration(n.config.Int64(key)) * time.Millisecond }
 	timeout := ms("offsets.commit.timeout.ms")
 	c.markers, c.verifier = newMarkers(n), newVerifier(n)
+	c.peers = newPeers(n, fmt.Sprintf("broker-%d", n.self.ID))
 	c.memory.Max = n.config.Int64("moldau.group.memory.max.bytes")
 	machine := group.Options{
 		Memory:   &c.memory,
@@ -98,6 +101,7 @@ func (c *coordinators) close() {
 	c.txns.Close()
 	c.markers.close()
 	c.verifier.close()
+	c.peers.close()
 	c.loaders.close()
 	c.evaluators.close()
 }

@@ -91,9 +91,11 @@ func (m *markers) run() {
 		round := m.queue
 		m.queue = nil
 		m.mu.Unlock()
+		var away letters
 		for _, x := range round {
-			x.write()
+			x.write(&away)
 		}
+		away.send(m.n.coordinators.peers)
 	}
 }
 
@@ -104,8 +106,9 @@ func (m *markers) close() {
 	m.closed, m.queue = true, nil
 }
 
-// write writes a marker to every partition that has none. The last answer decides what follows.
-func (x *marking) write() {
+// write writes a marker to every partition that has none; what other brokers lead is put into letters to them. The last
+// answer decides what follows.
+func (x *marking) write(away *letters) {
 	if !x.alive() {
 		x.m.ended(x)
 		return
@@ -114,6 +117,10 @@ func (x *marking) write() {
 	x.again = nil
 	x.awaited.Store(int32(len(left)) + 1)
 	for _, tp := range left {
+		if to, ok := x.m.n.coordinators.peers.leader(tp); ok {
+			away.add(to, x, tp)
+			continue
+		}
 		marker := coordinator.Marker{Partition: tp.Partition, Producer: x.work.Producer, Commit: x.work.Commit,
 			CoordinatorEpoch: x.work.CoordinatorEpoch, TransactionVersion: x.work.TransactionVersion}
 		x.m.n.writeMarker(tp, marker).OnDone(func(err error) { x.told(tp, err) })

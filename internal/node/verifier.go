@@ -1,18 +1,21 @@
 package node
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/cluster/replica"
 	"moldau/internal/coordinator"
+	"moldau/internal/edge/peer"
 	"moldau/internal/kafka"
 	"moldau/internal/promise"
 )
 
 // verifier asks transaction coordinators about partitions (KIP-890). What one producer's request asks for many partitions
-// at once is one question: each makes the coordinator write its whole state anew.
+// at once is one question: each makes the coordinator write its whole state anew. Coordinators on other brokers are asked
+// over the wire.
 type verifier struct {
 	n *Node
 
@@ -97,50 +100,146 @@ func (v *verifier) send(round []question) {
 		}
 		together[at] = append(together[at], q)
 	}
+	var away []inquiry
 	for _, all := range together {
+		if to, ok := v.coordinator(all[0].check.TransactionalID); ok {
+			away = enclose(away, to, all)
+			continue
+		}
 		p := coordinator.NewPending(coordinator.Call{Principal: kafka.Anonymous, ClientID: "broker"}, verification(all))
-		v.n.coordinators.txns.Do(all[0].check.TransactionalID, p).OnDone(func(a coordinator.Answer) { settle(all, a) })
+		v.n.coordinators.txns.Do(all[0].check.TransactionalID, p).OnDone(func(a coordinator.Answer) {
+			settle(all, a.Body, a.Err)
+		})
+	}
+	for _, q := range away {
+		v.n.coordinators.peers.ask(q.to, verifyLane, batchedAdd{verification(q.parts...)}).OnDone(q.answered)
 	}
 }
 
-// verification is the request that asks one asker's questions: a topic of its own for each, so that the answers come in
-// their order.
-func verification(all []question) *kmsg.AddPartitionsToTxnRequest {
-	c := &all[0].check
-	t := kmsg.NewAddPartitionsToTxnRequestTransaction()
-	t.TransactionalID, t.VerifyOnly = c.TransactionalID, !c.Add
-	t.ProducerID, t.ProducerEpoch = int64(c.Producer), int16(c.Epoch)
-	for _, q := range all {
-		topic := kmsg.NewAddPartitionsToTxnRequestTransactionTopic()
-		topic.Topic, topic.Partitions = q.check.Partition.Topic, []int32{q.check.Partition.Partition}
-		t.Topics = append(t.Topics, topic)
+// coordinator gives the broker that coordinates a transactional id if it is another one than this.
+func (v *verifier) coordinator(id string) (kafka.NodeID, bool) {
+	partition, ok := v.n.coordinators.txns.PartitionFor(id)
+	if !ok {
+		return kafka.NoNode, false // the runtime says so
 	}
+	return v.n.coordinators.peers.leader(kafka.TopicPartition{Topic: kafka.TransactionsTopic, Partition: partition})
+}
+
+const verifyLane = "txn-verify"
+
+// batchedAdd is a request that has room for many transactions, and for questions without adding, from version 4 on.
+type batchedAdd struct {
+	*kmsg.AddPartitionsToTxnRequest
+}
+
+// LowestVersion implements peer.Floor.
+func (batchedAdd) LowestVersion() int16 { return 4 }
+
+// inquiry is what goes to another broker in one request: no transactional id twice, for answers name nothing else.
+type inquiry struct {
+	to    kafka.NodeID
+	parts [][]question
+}
+
+// enclose adds the questions of one asker to a request to a broker.
+func enclose(away []inquiry, to kafka.NodeID, all []question) []inquiry {
+	id := all[0].check.TransactionalID
+	at := slices.IndexFunc(away, func(q inquiry) bool {
+		return q.to == to && !slices.ContainsFunc(q.parts, func(p []question) bool { return p[0].check.TransactionalID == id })
+	})
+	if at < 0 {
+		at = len(away)
+		away = append(away, inquiry{to: to})
+	}
+	away[at].parts = append(away[at].parts, all)
+	return away
+}
+
+// answered deals the answer of another broker out. Why there was none is of no use to a producer: it tries again.
+func (q inquiry) answered(a peer.Answer) {
+	err := a.Err
+	if err != nil {
+		err = kafka.NetworkException
+	}
+	for _, all := range q.parts {
+		settle(all, a.Body, err)
+	}
+}
+
+// verification is the request that asks the questions of some askers.
+func verification(askers ...[]question) *kmsg.AddPartitionsToTxnRequest {
 	r := kmsg.NewPtrAddPartitionsToTxnRequest()
 	r.Version = 5
-	r.Transactions = append(r.Transactions, t)
+	for _, all := range askers {
+		c := &all[0].check
+		t := kmsg.NewAddPartitionsToTxnRequestTransaction()
+		t.TransactionalID, t.VerifyOnly = c.TransactionalID, !c.Add
+		t.ProducerID, t.ProducerEpoch = int64(c.Producer), int16(c.Epoch)
+		places := map[string]int{}
+		for _, q := range all {
+			tp := q.check.Partition
+			at, ok := places[tp.Topic]
+			if !ok {
+				at = len(t.Topics)
+				places[tp.Topic] = at
+				t.Topics = append(t.Topics, kmsg.AddPartitionsToTxnRequestTransactionTopic{Topic: tp.Topic})
+			}
+			if topic := &t.Topics[at]; !slices.Contains(topic.Partitions, tp.Partition) {
+				topic.Partitions = append(topic.Partitions, tp.Partition)
+			}
+		}
+		r.Transactions = append(r.Transactions, t)
+	}
 	return r
 }
 
-// settle deals an answer out.
-func settle(all []question, a coordinator.Answer) {
-	body, ok := a.Body.(*kmsg.AddPartitionsToTxnResponse)
-	if a.Err == nil && (!ok || len(body.Transactions) != 1 || len(body.Transactions[0].Topics) != len(all)) {
-		a.Err = kafka.UnknownServerError
+// settle deals the answer to one asker's questions out.
+func settle(all []question, body kmsg.Response, err error) {
+	var codes map[kafka.TopicPartition]kafka.Code
+	if err == nil {
+		codes, err = confirmations(all[0].check.TransactionalID, body)
 	}
-	for i, q := range all {
-		err := a.Err
-		if err == nil {
-			err = confirmed(body.Transactions[0].Topics[i])
-		}
-		q.answer.Set(err)
+	for _, q := range all {
+		q.answer.Set(confirmed(codes, q.check.Partition, err))
 	}
 }
 
-func confirmed(t kmsg.AddPartitionsToTxnResponseTransactionTopic) error {
-	if len(t.Partitions) != 1 {
-		return kafka.UnknownServerError
+// confirmations finds what a response says of one transaction.
+func confirmations(id string, body kmsg.Response) (map[kafka.TopicPartition]kafka.Code, error) {
+	r, ok := body.(*kmsg.AddPartitionsToTxnResponse)
+	if !ok {
+		return nil, kafka.UnknownServerError
 	}
-	if code := kafka.Code(t.Partitions[0].ErrorCode); code != kafka.None {
+	switch code := kafka.Code(r.ErrorCode); code {
+	case kafka.None:
+	case kafka.ClusterAuthorizationFailed: // this broker may not ask; that is not the producer's affair
+		return nil, kafka.InvalidTxnState
+	default:
+		return nil, code
+	}
+	codes := map[kafka.TopicPartition]kafka.Code{}
+	for _, t := range r.Transactions {
+		if t.TransactionalID != id {
+			continue
+		}
+		for _, topic := range t.Topics {
+			for _, p := range topic.Partitions {
+				codes[kafka.TopicPartition{Topic: topic.Topic, Partition: p.Partition}] = kafka.Code(p.ErrorCode)
+			}
+		}
+	}
+	return codes, nil
+}
+
+func confirmed(codes map[kafka.TopicPartition]kafka.Code, tp kafka.TopicPartition, err error) error {
+	if err != nil {
+		return err
+	}
+	code, ok := codes[tp]
+	switch {
+	case !ok:
+		return kafka.UnknownServerError
+	case code != kafka.None:
 		return code
 	}
 	return nil

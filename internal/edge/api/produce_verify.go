@@ -101,7 +101,7 @@ func unverified(err error, abortable bool) (message bool, _ error) {
 		}
 		return true, kafka.Errorf(kafka.InvalidTxnState, "the partition is not part of the producer's open transaction")
 	case kafka.ConcurrentTransactions, kafka.CoordinatorLoadInProgress, kafka.CoordinatorNotAvailable,
-		kafka.NotCoordinator:
+		kafka.NotCoordinator, kafka.NetworkException:
 		return true, kafka.Errorf(kafka.NotEnoughReplicas, "the transaction coordinator could not confirm the partition: %s",
 			code.Name())
 	}

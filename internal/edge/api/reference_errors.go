@@ -48,6 +48,7 @@ var whenAnswered = map[kafka.Code]string{
 	kafka.MessageTooLarge:         "The batch is larger than the topic's max.message.bytes, or expands to more than the broker allows.",
 	kafka.CoordinatorLoadInProgress: "The broker fetches a new block of producer ids from the controller, or a coordinator is still reading its " +
 		"topic.",
+	kafka.NetworkException:        "Another broker that is needed could not be reached, or did not answer.",
 	kafka.OffsetMetadataTooLarge:  "The text committed with an offset is longer than offset.metadata.max.bytes.",
 	kafka.CoordinatorNotAvailable: "The coordinator's topic is being created, or has no leader, or cannot be written to at the moment.",
 	kafka.NotCoordinator:          "Another broker coordinates the group or the transactional id, or this one has just stopped to; the client looks for the coordinator again.",

@@ -97,7 +97,7 @@ func uncommitted(err error, abortable bool) error {
 		if !abortable {
 			return kafka.InvalidTxnState
 		}
-	case kafka.ConcurrentTransactions, kafka.CoordinatorNotAvailable, kafka.NotCoordinator:
+	case kafka.ConcurrentTransactions, kafka.CoordinatorNotAvailable, kafka.NotCoordinator, kafka.NetworkException:
 		return kafka.CoordinatorLoadInProgress
 	}
 	return err
