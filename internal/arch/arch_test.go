@@ -23,7 +23,7 @@ const (
 
 // cores must be replayable: no goroutine, no clock, no global random source.
 var cores = []string{"storage/record", "storage/log", "cluster/metadata", "cluster/quorum", "cluster/controller",
-	"cluster/replica", "coordinator"}
+	"cluster/replica", "coordinator", "sim"}
 
 // goroutineOwners are the only packages that start goroutines.
 var goroutineOwners = []string{"edge/server", "edge/peer", "node", "console", "cli"}

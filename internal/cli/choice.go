@@ -20,6 +20,9 @@ func oneOf(words ...string) *choice { return &choice{value: words[0], words: wor
 
 func (c *choice) String() string { return c.value }
 
+// place is the place of the chosen word among all.
+func (c *choice) place() int { return slices.Index(c.words, c.value) }
+
 func (c *choice) Type() string { return strings.Join(c.words, "|") }
 
 func (c *choice) Set(s string) error {

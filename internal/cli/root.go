@@ -78,7 +78,7 @@ The tools work with every broker that speaks Kafka's protocol.`
 	root.SetFlagErrorFunc(flagError)
 	for _, add := range []func(streams) *cobra.Command{
 		newServe, newTopic, newProduce, newConsume, newGroup, newTxn, newConfig, newCluster, newExplain, newLog, newDoctor, newBench,
-		newCompletion, newVersion, newDocs,
+		newSim, newCompletion, newVersion, newDocs,
 	} {
 		root.AddCommand(add(s))
 	}
