@@ -41,11 +41,9 @@ var networkKeys = []Key{
 		"Connections that may wait to be accepted. Only Linux can be told, and only if the key is set; otherwise the "+
 			"system's limit is used."),
 	key("socket.connection.setup.timeout.ms", Long, "10000", nil, ReadOnly, Medium,
-		"How long a connection to another node may take to be set up at first (ms).",
-		inert("a node opens no connections yet")),
+		"How long a connection to another node may take to be set up at first (ms)."),
 	key("socket.connection.setup.timeout.max.ms", Long, "30000", nil, ReadOnly, Medium,
-		"How long a connection to another node may take to be set up at most (ms).",
-		inert("a node opens no connections yet")),
+		"How long a connection to another node may take to be set up at most, after failures (ms)."),
 	key("request.timeout.ms", Int, "30000", nil, ReadOnly, High,
 		"How long a request to another node may take, and how long auto-created topics are waited for "+
 			"(ms)."),

@@ -25,7 +25,8 @@ func newPeers(n *Node, name string) *peers {
 	ms := func(key string) time.Duration { return time.Duration(n.config.Int64(key)) * time.Millisecond }
 	return &peers{self: n.self, image: n.publisher.Image, timeout: ms("request.timeout.ms"),
 		pool: peer.NewPool(peer.Options{ClientID: name, Log: n.log,
-			DialTimeout: ms("socket.connection.setup.timeout.ms")})}
+			DialTimeout:    ms("socket.connection.setup.timeout.ms"),
+			MaxDialTimeout: ms("socket.connection.setup.timeout.max.ms")})}
 }
 
 // ask sends a request to a broker. A broker that the image does not show, or not on the listener of brokers, is

@@ -36,10 +36,8 @@ type conn struct {
 // keepOut bounds the write buffer that is kept between writes.
 const keepOut = 64 << 10
 
-// connect dials and asks for the peer's versions.
+// connect dials and asks for the peer's versions, until ctx ends.
 func connect(ctx context.Context, o Options, to Address, clientID string) (*conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
-	defer cancel()
 	nc, err := o.Dial(ctx, "tcp", to.String())
 	if err != nil {
 		return nil, dialError(err)
@@ -151,7 +149,8 @@ func (c *conn) answer(frame []byte) error {
 	x, id := c.inflight[0], c.first
 	c.mu.Unlock()
 	body := x.request.ResponseKind()
-	if err := decode(frame, id, body, body.IsFlexible()); err != nil {
+	tagged := body.IsFlexible() && x.request.Key() != int16(kmsg.ApiVersions)
+	if err := decode(frame, id, body, tagged); err != nil {
 		return fmt.Errorf("answer to %s v%d: %w", kmsg.NameForKey(x.request.Key()), x.request.GetVersion(), err)
 	}
 	c.mu.Lock()
@@ -167,13 +166,14 @@ func (c *conn) answer(frame []byte) error {
 	return nil
 }
 
-// decode reads an answer: correlation id, the header's tags (flexible) and the body.
-func decode(frame []byte, id int32, body kmsg.Response, flexible bool) error {
+// decode reads an answer: correlation id, the header's tags and the body. The header of ApiVersions never has tags, so
+// that a peer too old for the version asked can be understood (KIP-511).
+func decode(frame []byte, id int32, body kmsg.Response, tagged bool) error {
 	r := kbin.Reader{Src: frame}
 	if got := r.Int32(); !r.Ok() || got != id {
 		return kafka.Errorf(kafka.CorruptMessage, "correlation id %d instead of %d", got, id)
 	}
-	if flexible {
+	if tagged {
 		kmsg.SkipTags(&r)
 	}
 	if err := r.Complete(); err != nil {

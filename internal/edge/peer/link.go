@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -121,7 +122,12 @@ func (l *link) rest() bool {
 }
 
 func (l *link) dial() (*conn, error) {
-	c, err := connect(l.p.ctx, l.p.o, l.to, l.clientID)
+	l.mu.Lock()
+	failures := l.failures
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(l.p.ctx, min(l.p.o.DialTimeout<<min(failures, 10), l.p.o.MaxDialTimeout))
+	defer cancel()
+	c, err := connect(ctx, l.p.o, l.to, l.clientID)
 	if err != nil {
 		return nil, err
 	}

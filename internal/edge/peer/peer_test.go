@@ -222,6 +222,13 @@ func TestVersions(t *testing.T) {
 		if a := wait(t, p.Send(there, "quorum", vote, time.Second)); a.Err != nil || a.Body.GetVersion() != 1 {
 			t.Errorf("got %+v, want Vote v1", a)
 		}
+		// Versions can also be asked for like anything else; what answers must not be taken apart like anything else.
+		b.newest, b.apis = 4, append(b.apis, api(18, 0, 4))
+		ask := kmsg.NewPtrApiVersionsRequest()
+		ask.Version = 4
+		if a := wait(t, p.Send(there, "other", ask, time.Second)); a.Err != nil || len(a.Body.(*kmsg.ApiVersionsResponse).ApiKeys) != 3 {
+			t.Errorf("got %+v", a)
+		}
 		if len(asked) != 2 || asked[0].client != "broker-1-quorum" {
 			t.Errorf("the broker was asked %+v", asked)
 		}
@@ -381,7 +388,7 @@ func TestHostilePeers(t *testing.T) {
 // A peer that accepts and says nothing holds nobody longer than the dial may take.
 func TestSilentPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := NewPool(Options{DialTimeout: 3 * time.Second, Dial: func(context.Context, string, string) (net.Conn, error) {
+		p := NewPool(Options{DialTimeout: 3 * time.Second, MaxDialTimeout: 8 * time.Second, Dial: func(context.Context, string, string) (net.Conn, error) {
 			here, other := net.Pipe()
 			go func() { _, _ = io.Copy(io.Discard, other) }()
 			return here, nil
@@ -397,6 +404,14 @@ func TestSilentPeer(t *testing.T) {
 		wantError(t, wait(t, long), false, kafka.NetworkException)
 		if d := time.Since(start); d != 3*time.Second {
 			t.Errorf("after %v", d)
+		}
+		// It takes longer when it has failed before, within limits.
+		for _, want := range []time.Duration{6, 8, 8} {
+			start, pause := time.Now(), time.Until(p.links[linkKey{there, "x"}].redialAt)
+			wantError(t, wait(t, p.Send(there, "x", heartbeat(2), time.Minute)), false, kafka.NetworkException)
+			if d := time.Since(start) - pause; d != want*time.Second {
+				t.Errorf("after %v, want %v s", d, want)
+			}
 		}
 	})
 }

@@ -16,10 +16,11 @@ import (
 
 // Limits and times of a pool.
 const (
-	defaultMaxFrame    = 100 << 20
-	defaultDialTimeout = 10 * time.Second // socket.connection.setup.timeout.ms
-	firstRedial        = 20 * time.Millisecond
-	lastRedial         = time.Second
+	defaultMaxFrame       = 100 << 20
+	defaultDialTimeout    = 10 * time.Second // socket.connection.setup.timeout.ms
+	defaultMaxDialTimeout = 30 * time.Second // socket.connection.setup.timeout.max.ms
+	firstRedial           = 20 * time.Millisecond
+	lastRedial            = time.Second
 	// maxWaiting is how many requests of one link may wait for their turn on the connection.
 	maxWaiting = 1 << 12
 	// maxLinks is how many links are remembered before those without a connection are forgotten.
@@ -33,8 +34,9 @@ type Options struct {
 	// Dial opens connections; nil dials TCP.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	Log  *slog.Logger
-	// DialTimeout bounds the dial, and then the exchange of versions; 0: 10 s.
-	DialTimeout time.Duration
+	// DialTimeout bounds the dial together with the exchange of versions. It doubles with every failure in a row up to
+	// MaxDialTimeout (KIP-601). 0: 10 s and 30 s.
+	DialTimeout, MaxDialTimeout time.Duration
 	// MaxFrameBytes is the largest answer; a peer that announces more loses its connection. 0: 100 MiB.
 	MaxFrameBytes int
 }
@@ -85,6 +87,9 @@ func NewPool(o Options) *Pool {
 	}
 	if o.DialTimeout == 0 {
 		o.DialTimeout = defaultDialTimeout
+	}
+	if o.MaxDialTimeout == 0 {
+		o.MaxDialTimeout = max(defaultMaxDialTimeout, o.DialTimeout)
 	}
 	if o.MaxFrameBytes == 0 {
 		o.MaxFrameBytes = defaultMaxFrame

@@ -73,5 +73,5 @@ func (c *conn) askAt(version int16) (*kmsg.ApiVersionsResponse, error) {
 	if len(frame) < 6 || kafka.Code(int16(frame[4])<<8|int16(frame[5])) != kafka.UnsupportedVersion {
 		resp.Version = version
 	}
-	return resp, decode(frame, id, resp, false) // its header never has tags (KIP-511)
+	return resp, decode(frame, id, resp, false)
 }
