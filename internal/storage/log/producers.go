@@ -31,16 +31,17 @@ type Producers struct {
 	ended []endedTxn
 }
 
-// producer is the state of one producer id. It holds no pointer and has a size class of its own (144 bytes),
-// because there can be millions.
+// producer is the state of one producer id. There can be millions, and most of them wrote once and are gone, or are known
+// from a snapshot: so it has a size class of its own (64 bytes), and what follows the first batch another (96 bytes).
 type producer struct {
 	txnFirst         kafka.Offset // first offset of the open transaction, NoOffset without one
 	lastTimestamp    int64        // ms; of the last batch or marker: expiry counts from it
 	coordinatorEpoch int32        // of the last marker, -1 before the first
 	epoch            kafka.ProducerEpoch
-	newest           uint8 // index of the newest batch in window
-	count            uint8 // batches in window
-	window           [producerWindow]producerBatch
+	count            uint8 // batches remembered: newest, and older ones
+	latest           uint8 // index in older of the one before newest
+	newest           producerBatch
+	older            *[producerWindow - 1]producerBatch // nil until there is one
 }
 
 // producerBatch is one remembered batch.
@@ -176,8 +177,14 @@ func (s *producer) setEpoch(e kafka.ProducerEpoch) {
 }
 
 func (s *producer) push(b producerBatch) {
-	s.newest = (s.newest + 1) % producerWindow
-	s.window[s.newest] = b
+	if s.count > 0 {
+		if s.older == nil {
+			s.older = new([producerWindow - 1]producerBatch)
+		}
+		s.latest = (s.latest + 1) % uint8(len(s.older))
+		s.older[s.latest] = s.newest
+	}
+	s.newest = b
 	s.count = min(s.count+1, producerWindow)
 }
 
@@ -186,13 +193,16 @@ func (s *producer) last() producerBatch {
 	if s.count == 0 {
 		return producerBatch{lastOffset: kafka.NoOffset, timestamp: -1, lastSeq: kafka.NoSequence}
 	}
-	return s.window[s.newest]
+	return s.newest
 }
 
 // find looks for a batch with exactly these sequences.
 func (s *producer) find(firstSeq, lastSeq int32) (producerBatch, bool) {
 	for i := range s.count {
-		b := s.window[(s.newest+producerWindow-i)%producerWindow]
+		b := s.newest
+		if i > 0 {
+			b = s.older[(s.latest+uint8(len(s.older))+1-i)%uint8(len(s.older))]
+		}
 		if b.lastSeq == lastSeq && b.firstSeq() == firstSeq {
 			return b, true
 		}

@@ -492,6 +492,46 @@ func BenchmarkProducersAppend(b *testing.B) {
 	}
 }
 
+// BenchmarkProducersMemory tells what a million producer ids take on the heap, and how long their snapshot takes to load.
+// Run it with -benchtime=1x.
+func BenchmarkProducersMemory(b *testing.B) {
+	const ids = 1_000_000
+	for _, batches := range []int32{1, 2} {
+		b.Run(fmt.Sprintf("batches=%d", batches), func(b *testing.B) {
+			for b.Loop() {
+				before := liveHeap()
+				p := new(Producers)
+				x := testBatch{}
+				buf := x.bytes()
+				for id := range ids {
+					for x.seq = range batches {
+						x.id = kafka.ProducerID(id)
+						x.offset++
+						x.put(buf)
+						p.Update(buf)
+					}
+				}
+				b.ReportMetric(float64(liveHeap()-before)/ids, "B/id")
+				snapshot := p.encode()
+				start := time.Now()
+				loaded, err := decodeSnapshot(snapshot, time.UnixMilli(0), time.Hour)
+				if err != nil || loaded.Len() != ids {
+					b.Fatal(loaded.Len(), err)
+				}
+				b.ReportMetric(time.Since(start).Seconds()*1000, "load-ms")
+				runtime.KeepAlive(p)
+			}
+		})
+	}
+}
+
+func liveHeap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
 // Written by Apache Kafka 4.4.0: a commit marker, and the snapshot of a log in which one producer's last marker
 // changed the epoch, so that no batch is remembered.
 const (

@@ -40,7 +40,7 @@ func (p *Producers) refillWindows(v *View, offset kafka.Offset) error {
 	for id, s := range p.byID {
 		r, ok := recent.byID[id]
 		if ok && r.epoch == s.epoch && r.last() == s.last() {
-			s.window, s.newest, s.count = r.window, r.newest, r.count
+			s.older, s.latest, s.count = r.older, r.latest, r.count
 		}
 	}
 	return nil
