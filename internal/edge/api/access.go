@@ -50,6 +50,7 @@ var (
 	describeCluster        = onCluster("Describe", kmsg.ACLOperationDescribe)
 	alterCluster           = onCluster("Alter", kmsg.ACLOperationAlter)
 	describeClusterConfigs = onCluster("DescribeConfigs", kmsg.ACLOperationDescribeConfigs)
+	actForCluster          = onCluster("ClusterAction", kmsg.ACLOperationClusterAction)
 	idempotentWrite        = access{"IdempotentWrite on the cluster; with a transactional id Write on that",
 		initProducer}
 

@@ -77,6 +77,7 @@ func accessExamples() map[kmsg.Request][]string {
 		forwarded(kmsg.ElectLeaders, 2):     {"ALTER" + cluster}, forwarded(kmsg.UpdateFeatures, 2): {"ALTER" + cluster},
 		alters:                             {"ALTER_CONFIGS:GROUP:g", "ALTER_CONFIGS" + cluster},
 		configs:                            {"DESCRIBE_CONFIGS:TOPIC:a", "DESCRIBE_CONFIGS" + cluster},
+		kmsg.NewPtrEnvelopeRequest():       {"CLUSTER_ACTION" + cluster},
 		kmsg.NewPtrDescribeQuorumRequest(): {"DESCRIBE" + cluster},
 		forwarded(kmsg.AlterPartitionAssignments, 1):  {"ALTER" + cluster},
 		forwarded(kmsg.ListPartitionReassignments, 0): {"DESCRIBE" + cluster},

@@ -25,7 +25,7 @@ func (b *Broker) alterConfigs(c *server.Call, r kmsg.Request) *promise.Promise[s
 	for i, x := range req.Resources {
 		all[i].resource = resource{x.ResourceType, x.ResourceName}
 	}
-	b.screen(all)
+	b.screen(c, all)
 	rest := *req
 	rest.Resources = nil
 	for i := range all {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"moldau/internal/edge/server"
 	"moldau/internal/kafka"
 )
 
@@ -38,7 +39,8 @@ func (a *alteration) refuse(err error) {
 
 // screen finds what must not reach the controller: resources that stand there twice, and those that only another broker
 // may alter. A broker judges its own settings, so it is asked for them itself; loggers never reach the controller.
-func (b *Broker) screen(all []alteration) {
+// On a controller's listener the settings of any broker may be altered: who sent them has judged them.
+func (b *Broker) screen(c *server.Call, all []alteration) {
 	count := map[resource]int{}
 	for _, a := range all {
 		count[a.resource]++
@@ -51,7 +53,7 @@ func (b *Broker) screen(all []alteration) {
 		}
 		switch a.kind {
 		case kmsg.ConfigResourceTypeBroker:
-			if a.name != "" {
+			if a.name != "" && c.Conn.Kind != server.ControllerListener {
 				a.refuse(b.checkOwnID(a.name))
 			}
 		case kmsg.ConfigResourceTypeBrokerLogger:

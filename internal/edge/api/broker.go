@@ -63,6 +63,7 @@ type Broker struct {
 
 	verifying atomic.Pointer[verifying]
 	parked    parking
+	envelopes envelopes
 	creating  autoCreation
 }
 

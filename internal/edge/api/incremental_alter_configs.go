@@ -24,7 +24,7 @@ func (b *Broker) incrementalAlterConfigs(c *server.Call, r kmsg.Request) *promis
 	for i, x := range req.Resources {
 		all[i].resource = resource{x.ResourceType, x.ResourceName}
 	}
-	b.screen(all)
+	b.screen(c, all)
 	rest := *req
 	rest.Resources = nil
 	for i := range all {

@@ -118,6 +118,7 @@ var whenAnswered = map[kafka.Code]string{
 	kafka.OffsetNotAvailable:                 "A leader has just been elected and does not know yet up to where its log is committed.",
 	kafka.PreferredLeaderNotAvailable:        "The preferred leader is not in sync, so it was not elected.",
 	kafka.EligibleLeadersNotAvailable:        "No replica may be elected.",
+	kafka.PrincipalDeserializationFailure:    "A broker passed a request on for a client and named the client in a way that does not decode.",
 	kafka.NoReassignmentInProgress:           "The partition whose reassignment is to be cancelled has none under way.",
 	kafka.ControllerIDNotRegistered:          "No controller of this id is registered.",
 	kafka.ElectionNotNeeded:                  "The partition has the leader that an election would give it.",

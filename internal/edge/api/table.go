@@ -53,6 +53,7 @@ func (b *Broker) entries() []entry {
 		{b.describeQuorumRow(), describeCluster},
 		{b.offsetDeleteRow(), deleteOffsets},
 		{b.updateFeaturesRow(), alterCluster},
+		{b.envelopeRow(), actForCluster},
 		{b.describeClusterRow(), nothing},
 		{b.describeProducersRow(), readTopics},
 		{b.unregisterBrokerRow(), alterCluster},

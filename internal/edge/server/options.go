@@ -77,6 +77,13 @@ type Limits struct {
 // DefaultMaxFrameBytes is Kafka's default of socket.request.max.bytes.
 const DefaultMaxFrameBytes = 100 << 20
 
+// Defaults of the limits of one request.
+const (
+	defaultArrayElements = 1_000_000
+	defaultTags          = 10_000
+	defaultDecodedBytes  = 256 << 20
+)
+
 func orDefault[T int | int64 | time.Duration](v *T, d T) {
 	if *v == 0 {
 		*v = d
@@ -98,9 +105,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	orDefault(&o.MaxFrameBytes, DefaultMaxFrameBytes)
 	orDefault(&o.MaxQueuedRequests, 64)
-	orDefault(&o.MaxArrayElements, 1_000_000)
-	orDefault(&o.MaxTags, 10_000)
-	orDefault(&o.MaxDecodedBytes, 256<<20)
+	orDefault(&o.MaxArrayElements, defaultArrayElements)
+	orDefault(&o.MaxTags, defaultTags)
+	orDefault(&o.MaxDecodedBytes, defaultDecodedBytes)
 	if min(o.MaxFrameBytes, o.MaxQueuedRequests, o.MaxArrayElements, o.MaxTags) < 0 || o.MaxDecodedBytes < 0 {
 		return o, errors.New("server: a limit is negative")
 	}
