@@ -3,9 +3,7 @@ package peer
 import (
 	"bufio"
 	"context"
-	"encoding/binary"
 	"fmt"
-	"io"
 	"net"
 	"sync"
 
@@ -21,6 +19,7 @@ type conn struct {
 	in       *bufio.Reader
 	format   *kmsg.RequestFormatter
 	maxFrame int
+	frames   *frames
 	versions versions
 	broken   func() // called once, when the connection is given up
 
@@ -37,13 +36,13 @@ type conn struct {
 const keepOut = 64 << 10
 
 // connect dials and asks for the peer's versions, until ctx ends.
-func connect(ctx context.Context, o Options, to Address, clientID string) (*conn, error) {
+func connect(ctx context.Context, o Options, f *frames, to Address, clientID string) (*conn, error) {
 	nc, err := o.Dial(ctx, "tcp", to.String())
 	if err != nil {
 		return nil, dialError(err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = nc.Close() }) // what the dial has left of its time goes to the versions
-	c := &conn{nc: nc, in: bufio.NewReaderSize(nc, 16<<10), maxFrame: o.MaxFrameBytes,
+	c := &conn{nc: nc, in: bufio.NewReaderSize(nc, 16<<10), maxFrame: o.MaxFrameBytes, frames: f,
 		format: kmsg.NewRequestFormatter(kmsg.FormatterClientID(clientID)), broken: func() {}}
 	c.versions, err = c.ask()
 	if !stop() && err == nil {
@@ -125,7 +124,7 @@ func (c *conn) append(r kmsg.Request) {
 // read takes answers until the connection breaks, and says whether there were any.
 func (c *conn) read() (answered bool) {
 	for {
-		frame, err := readFrame(c.in, c.maxFrame)
+		frame, err := c.frames.read(c.in, c.maxFrame)
 		if err != nil {
 			c.fail(err)
 			return answered
@@ -162,7 +161,7 @@ func (c *conn) answer(frame []byte) error {
 	c.inflight = c.inflight[1:]
 	c.first++
 	c.mu.Unlock()
-	x.settle(Answer{Body: body})
+	x.settle(Answer{Body: body, frame: c.frames.owned(frame)})
 	return nil
 }
 
@@ -180,30 +179,4 @@ func decode(frame []byte, id int32, body kmsg.Response, tagged bool) error {
 		return err
 	}
 	return body.ReadFrom(r.Src)
-}
-
-// readFrame reads one answer. Its memory grows with what arrives, not with what the length promises.
-func readFrame(in io.Reader, limit int) ([]byte, error) {
-	var length [4]byte
-	if _, err := io.ReadFull(in, length[:]); err != nil {
-		return nil, err
-	}
-	n := int(int32(binary.BigEndian.Uint32(length[:])))
-	if n < 4 || n > limit {
-		return nil, kafka.Errorf(kafka.CorruptMessage, "an answer of %d bytes, limit %d", n, limit)
-	}
-	frame := make([]byte, 0, min(n, 64<<10))
-	for {
-		at := len(frame)
-		frame = frame[:min(cap(frame), n)]
-		if _, err := io.ReadFull(in, frame[at:]); err != nil {
-			return nil, err
-		}
-		if len(frame) == n {
-			return frame, nil
-		}
-		grown := make([]byte, len(frame), min(2*len(frame), n))
-		copy(grown, frame)
-		frame = grown
-	}
 }

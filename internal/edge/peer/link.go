@@ -127,7 +127,7 @@ func (l *link) dial() (*conn, error) {
 	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(l.p.ctx, min(l.p.o.DialTimeout<<min(failures, 10), l.p.o.MaxDialTimeout))
 	defer cancel()
-	c, err := connect(ctx, l.p.o, l.to, l.clientID)
+	c, err := connect(ctx, l.p.o, &l.p.frames, l.to, l.clientID)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -52,7 +53,7 @@ func newBroker(handle func(c net.Conn, q question) bool) *broker {
 }
 
 func readQuestion(in io.Reader) (question, error) {
-	frame, err := readFrame(in, 1<<20)
+	frame, err := new(frames).read(in, 1<<20)
 	if err != nil {
 		return question{}, err
 	}
@@ -426,15 +427,16 @@ func TestMemoryFollowsBytes(t *testing.T) {
 	}()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err := readFrame(r, 100<<20)
+	_, err := new(frames).read(r, 100<<20)
 	runtime.ReadMemStats(&after)
-	if n := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, io.ErrUnexpectedEOF) || n > 1<<20 {
+	if n := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, io.ErrUnexpectedEOF) || n > 3<<20 {
 		t.Errorf("%d bytes for 100 KiB: %v", n, err)
 	}
 }
 
 func TestWholeFrames(t *testing.T) {
-	for _, n := range []int{4, 100, 64 << 10, 64<<10 + 1, 1 << 20, 3<<20 + 17} {
+	f := &frames{poison: true}
+	for _, n := range []int{4, 100, 64 << 10, 64<<10 + 1, 1 << 20, 3<<20 + 17, 2 << 20, 4, 70 << 10, 3<<20 + 17} {
 		want := make([]byte, n+4)
 		for i := range want {
 			want[i] = byte(i * 7)
@@ -442,10 +444,13 @@ func TestWholeFrames(t *testing.T) {
 		binary.BigEndian.PutUint32(want, uint32(n))
 		r, w := net.Pipe()
 		go func() { _, _ = w.Write(want) }()
-		got, err := readFrame(r, 3<<20+17)
+		got, err := f.read(r, 3<<20+17)
 		if err != nil || string(got) != string(want[4:]) {
 			t.Errorf("%d bytes: %d, %v", n, len(got), err)
 		}
+		x := f.owned(got)
+		x.release()
+		x.release() // once is enough
 	}
 }
 
@@ -585,4 +590,47 @@ func TestRandomly(t *testing.T) {
 			t.Errorf("%d answered, %d failed: not much of a test", good.Load(), bad.Load())
 		}
 	})
+}
+
+// TestReleasedMemoryIsUsedAgain, and only when nobody needs it.
+func TestReleasedMemoryIsUsedAgain(t *testing.T) {
+	records := func(n int32) []byte { return bytes.Repeat([]byte{byte(n)}, 200<<10) }
+	b := newBroker(func(c net.Conn, q question) bool {
+		resp := q.body.ResponseKind().(*kmsg.FetchResponse)
+		topic, part := kmsg.NewFetchResponseTopic(), kmsg.NewFetchResponseTopicPartition()
+		part.RecordBatches = records(q.body.(*kmsg.FetchRequest).MaxWaitMillis)
+		topic.Partitions = append(topic.Partitions, part)
+		resp.Topics = append(resp.Topics, topic)
+		return reply(c, q, resp)
+	})
+	b.apis = append(b.apis, api(1, 4, 18))
+	p := NewPool(Options{Dial: b.dial})
+	defer p.Close()
+	p.frames.poison = true
+	var kept []Answer
+	for i := range int32(40) {
+		r := kmsg.NewPtrFetchRequest()
+		r.Version, r.MaxWaitMillis = 18, i
+		a := wait(t, p.Send(there, "fetch", r, 10*time.Second))
+		if a.Err != nil {
+			t.Fatal(a.Err)
+		}
+		if kept = append(kept, a); i%3 == 0 {
+			continue
+		}
+		got := a.Body.(*kmsg.FetchResponse).Topics[0].Partitions[0].RecordBatches
+		if !bytes.Equal(got, records(i)) {
+			t.Fatalf("answer %d is damaged", i)
+		}
+		a.Release()
+		if got[0] == byte(i) {
+			t.Fatal("the memory was not given back")
+		}
+	}
+	for i, a := range kept {
+		if i%3 == 0 && !bytes.Equal(a.Body.(*kmsg.FetchResponse).Topics[0].Partitions[0].RecordBatches, records(int32(i))) {
+			t.Errorf("answer %d was overwritten", i)
+		}
+	}
+	Answer{}.Release()
 }

@@ -54,7 +54,13 @@ func (a Address) String() string { return net.JoinHostPort(a.Host, strconv.Itoa(
 type Answer struct {
 	Body kmsg.Response
 	Err  error
+
+	frame *frame // nil: nothing to give back
 }
+
+// Release gives the memory of a large answer back for the next one: nothing may use the bytes in Body any more
+// (records; strings are copies). It is never wrong not to call it.
+func (a Answer) Release() { a.frame.release() }
 
 // Floor is a request that loses its meaning below a version: where the peer has no newer one it is not sent, and ends
 // with UNSUPPORTED_VERSION.
@@ -66,6 +72,7 @@ type Pool struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	loops  sync.WaitGroup
+	frames frames
 
 	mu     sync.Mutex
 	closed bool

@@ -65,7 +65,7 @@ func (c *conn) askAt(version int16) (*kmsg.ApiVersionsResponse, error) {
 	if _, err := c.nc.Write(c.out); err != nil {
 		return nil, err
 	}
-	frame, err := readFrame(c.in, c.maxFrame)
+	frame, err := c.frames.read(c.in, c.maxFrame)
 	if err != nil {
 		return nil, err
 	}
