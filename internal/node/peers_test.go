@@ -2,11 +2,13 @@ package node
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"moldau/internal/cluster/metadata"
 	"moldau/internal/cluster/replica"
 	"moldau/internal/coordinator"
 	"moldau/internal/coordinator/txn"
@@ -66,28 +68,53 @@ func TestTransactionsOverTheWire(t *testing.T) {
 	}
 }
 
-// TestMarkersReachWhoLeads: a broker that cannot be reached is tried again until it can, or another leads.
+// TestMarkersReachWhoLeads: a broker that cannot be reached is tried again until it can.
 func TestMarkersReachWhoLeads(t *testing.T) {
-	n := startApart(t)
+	n := startListening(t, vfs.NewMem(vfs.MemOptions{}))
 	defer n.Kill()
+	var away atomic.Bool
+	away.Store(true)
+	peers := n.coordinators.peers
+	peers.self.ID, peers.image = 99, func() *metadata.Image {
+		image := n.publisher.Image()
+		b, ok := image.Broker(n.self.ID)
+		if !ok || !away.Load() {
+			return image
+		}
+		without, _, err := image.Apply([]metadata.Record{&metadata.UnregisterBrokerRecord{BrokerID: b.ID, BrokerEpoch: b.Epoch}})
+		if err != nil {
+			t.Error(err)
+		}
+		return without
+	}
 	createTopic(t, n, "one")
 	createTransactions(t, n)
 	who := begin(t, n, "tx", "one")
-	n.coordinators.peers.self.InterBroker = "NOWHERE"
+	one := kafka.TopicPartition{Topic: "one"}
+	check := replica.TxnCheck{Partition: one, TransactionalID: "tx", Producer: who.ID, Epoch: who.Epoch}
+	if err, _ := n.coordinators.verifier.ask(check).Wait(t.Context()); kafka.CodeOf(err) != kafka.NetworkException {
+		t.Error(err)
+	}
 	end := kmsg.NewPtrEndTxnRequest()
 	end.Version, end.TransactionalID, end.Commit = 3, "tx", true
 	end.ProducerID, end.ProducerEpoch = int64(who.ID), int16(who.Epoch)
 	doTxn(t, n, "tx", end)
-	for n.coordinators.markers.missingOf("tx")[kafka.TopicPartition{Topic: "one"}] == nil {
+	for n.coordinators.markers.missingOf("tx")[one] == nil {
 		time.Sleep(time.Millisecond)
 	}
-	err := n.coordinators.markers.missingOf("tx")[kafka.TopicPartition{Topic: "one"}]
-	if kafka.CodeOf(err) != kafka.BrokerNotAvailable {
+	if err := n.coordinators.markers.missingOf("tx")[one]; kafka.CodeOf(err) != kafka.BrokerNotAvailable {
 		t.Error(err)
 	}
-	check := replica.TxnCheck{Partition: kafka.TopicPartition{Topic: "one"}, TransactionalID: "tx", Producer: who.ID, Epoch: who.Epoch}
-	if err, _ := n.coordinators.verifier.ask(check).Wait(t.Context()); kafka.CodeOf(err) != kafka.NetworkException {
-		t.Error(err)
+	away.Store(false)
+	for len(n.coordinators.markers.missingOf("tx")) > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	p, err := n.manager.Get(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if open, err := p.OpenTransactions(); err != nil || len(open) > 0 {
+		t.Errorf("%v, %v", open, err)
 	}
 }
 

@@ -356,3 +356,32 @@ func TestMismatch(t *testing.T) {
 		t.Error("an answer is no request")
 	}
 }
+
+// FuzzWire: no bytes of a peer's make a request or a response that takes the node down.
+func FuzzWire(f *testing.F) {
+	for _, x := range exchanges {
+		r := Request(x.request())
+		f.Add(r.Key(), r.GetVersion(), r.AppendTo(nil))
+		f.Add(r.Key(), r.GetVersion(), Response(r, x.answer(), listener).AppendTo(nil))
+	}
+	f.Fuzz(func(t *testing.T, key, version int16, wire []byte) {
+		r := kmsg.RequestForKey(key)
+		if r == nil {
+			return
+		}
+		r.SetVersion(min(max(version, 0), r.MaxVersion()))
+		if r.ReadFrom(wire) == nil {
+			if body, err := Received(r); err == nil && Request(body) == nil {
+				t.Errorf("%T is no request", body)
+			} else if err != nil {
+				Refusal(r, err)
+			}
+		}
+		resp := r.ResponseKind()
+		if resp.ReadFrom(wire) == nil {
+			if body, err := Answered(listener, resp); (body == nil) == (err == nil) {
+				t.Errorf("%T: %v, %v", resp, body, err)
+			}
+		}
+	})
+}
