@@ -76,10 +76,7 @@ func (s *transactionSuite) once(t *testing.T, topic string) {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	ends, err := kadm.NewClient(cl).ListCommittedOffsets(ctx, topic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ends := settled(t, ctx, kadm.NewClient(cl), topic)
 	at, seen := map[int32]int64{}, map[string]int{}
 	for {
 		missing := false
@@ -105,12 +102,37 @@ func (s *transactionSuite) once(t *testing.T, topic string) {
 	}
 }
 
+// settled waits until no transaction holds readers of committed records back, and gives the ends: a commit is answered
+// before its markers are written, so what it wrote may come into sight a little later.
+func settled(t *testing.T, ctx context.Context, admin *kadm.Client, topic string) kadm.ListedOffsets {
+	t.Helper()
+	for {
+		stable, err := admin.ListCommittedOffsets(ctx, topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends, err := admin.ListEndOffsets(ctx, topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open := false
+		ends.Each(func(o kadm.ListedOffset) {
+			s, ok := stable.Lookup(o.Topic, o.Partition)
+			open = open || !ok || s.Offset < o.Offset
+		})
+		if !open {
+			return stable
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
 // copier runs the Java program that copies a topic in transactions, some of which it aborts; it is killed before.
 func (s *transactionSuite) copier(t *testing.T, topic string, args ...string) {
 	t.Helper()
 	args = append([]string{"--broker-list", s.n.Addr, "--input-topic", topic, "--input-partition", "0",
 		"--output-topic", topic + "-copy", "--transactional-id", "copy-" + topic, "--consumer-group", "group-" + topic,
-		"--transaction-size", "25", "--transaction-timeout", "10000", "--enable-random-aborts"}, args...)
+		"--transaction-size", "25", "--transaction-timeout", "60000", "--enable-random-aborts"}, args...)
 	for _, kill := range []bool{true, false} {
 		cmd := kafka.Java(t, "org.apache.kafka.tools.TransactionalMessageCopier", args...)
 		out, err := os.Create(filepath.Join(t.TempDir(), "out"))
@@ -158,7 +180,8 @@ func (s *transactionSuite) open(t *testing.T) {
 
 func (s *transactionSuite) begin(t *testing.T) {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(s.n.Addr), kgo.DefaultProduceTopic("open"), kgo.TransactionalID("forgotten"))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(s.n.Addr), kgo.DefaultProduceTopic("open"), kgo.TransactionalID("forgotten"),
+		kgo.TransactionTimeout(10*time.Minute)) // whatever the tools take to start
 	if err != nil {
 		t.Fatal(err)
 	}
