@@ -93,12 +93,13 @@ func TestNoHeartbeatAsksToReturn(t *testing.T) {
 	var sent []*kmsg.BrokerHeartbeatRequest
 	l := &lifecycle{publisher: newPublisher(), changed: make(chan struct{}, 1)}
 	l.failed = func() (none []kafka.UUID) { return none }
-	l.submit = func(r controller.Request) *promise.Promise[api.ControlReply] {
-		sent = append(sent, r.Body.(*kmsg.BrokerHeartbeatRequest))
+	l.submit = func(r kmsg.Request) *promise.Promise[api.ControlReply] {
+		sent = append(sent, r.(*kmsg.BrokerHeartbeatRequest))
 		answer := kmsg.NewPtrBrokerHeartbeatResponse()
 		answer.ShouldShutdown = true
 		return promise.Done(api.ControlReply{Body: answer})
 	}
+	l.remind = l.submit
 	l.tellAlive()
 	if err := l.leave(t.Context()); err != nil {
 		t.Fatal(err)

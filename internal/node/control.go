@@ -33,6 +33,10 @@ type control struct {
 
 	metrics *metrics
 
+	// exchange is how the replica reaches its peers; nil on a lone node, where requests wait until its own controller
+	// takes office.
+	exchange *exchange
+
 	kraftVersion atomic.Int32
 	committedEnd atomic.Int64 // high watermark of the metadata log, -1 while not known
 	voters       atomic.Int32
@@ -129,8 +133,8 @@ func (c *control) queued() int64 {
 	return int64(len(c.inbox))
 }
 
-// CaughtUp is set once this node's partitions have seen everything that was committed before the call, by a controller in
-// office, or when the loop ends.
+// CaughtUp is set once this node's partitions have seen everything that was committed before the call: known by its own
+// controller in office, or as a follower from the leader. It is set when the loop ends, too.
 func (c *control) CaughtUp() *promise.Promise[struct{}] {
 	out := &promise.Promise[struct{}]{}
 	if !c.post(func() { c.catchUp(out) }, false) {
@@ -151,9 +155,17 @@ func (c *control) catchUp(out *promise.Promise[struct{}]) {
 		})
 	case c.stopping:
 		out.Set(struct{}{})
+	case c.followsClosely():
+		c.publish(published{replies: []func(){func() { out.Set(struct{}{}) }}})
 	default:
 		c.waiting = append(c.waiting, func() { c.catchUp(out) })
 	}
+}
+
+// followsClosely says whether a follower has delivered everything that its leader called committed when it answered last.
+func (c *control) followsClosely() bool {
+	s := c.pump.State()
+	return s.LeaderHighWatermark != kafka.NoOffset && c.pump.Delivered().Offset >= s.LeaderHighWatermark
 }
 
 // Describe describes the quorum.
@@ -223,11 +235,26 @@ func (c *control) untilDeadline() time.Duration {
 // settle carries out what the pump wants until there is nothing more: deliveries, work, taking and leaving office.
 func (c *control) settle() {
 	c.startWork()
+	c.exchange.carry(c)
 	c.deliver()
 	c.checkOffice()
 	c.startWork()
+	c.exchange.carry(c)
 	c.maySnapshot()
 	c.observe()
+	if c.exchange != nil && len(c.waiting) > 0 {
+		c.reconsider()
+	}
+}
+
+// reconsider looks again at what waits for the controller or for the leader's word: in a cluster either can change with
+// any event.
+func (c *control) reconsider() {
+	waiting := c.waiting
+	c.waiting = nil
+	for _, f := range waiting {
+		f()
+	}
 }
 
 // observe publishes the state of the quorum.
@@ -241,6 +268,8 @@ func (c *control) observe() {
 		c.metrics.quorum.Elections.Inc()
 	}
 	c.metrics.quorumState(s, c.epoch != kafka.NoEpoch)
+	c.settings.KRaftVersion = s.KRaftVersion
+	c.exchange.observe(s)
 }
 
 func (c *control) startWork() {
@@ -371,11 +400,7 @@ func (c *control) checkOffice() {
 		return
 	}
 	c.propose(controller.Activate(c.now(), c.state(), bootstrap), nil, false)
-	waiting := c.waiting
-	c.waiting = nil
-	for _, f := range waiting {
-		f()
-	}
+	c.reconsider()
 }
 
 // leaveOffice forgets everything that was not committed; who waits is sent to the next controller.
@@ -392,11 +417,8 @@ func (c *control) leaveOffice() {
 func (c *control) failAll() {
 	c.stopping = true
 	c.leaveOffice()
-	waiting := c.waiting
-	c.waiting = nil
-	for _, f := range waiting {
-		f()
-	}
+	c.reconsider()
+	c.exchange.end()
 }
 
 // end waits for the work that runs beside the loop and answers whoever came too late.
@@ -427,10 +449,12 @@ func (c *control) state() controller.State {
 		Settings: c.settings}
 }
 
-// handle answers one request, or keeps it until the controller is in office.
+// handle answers one request, or keeps it until the controller is in office. While another node leads the quorum that
+// would be forever.
 func (c *control) handle(r controller.Request, out *promise.Promise[api.ControlReply]) {
 	if c.epoch == kafka.NoEpoch {
-		if c.stopping || len(c.waiting) >= maxControlQueue {
+		elsewhere := c.exchange != nil && c.pump.State().Role != quorum.Leader
+		if c.stopping || elsewhere || len(c.waiting) >= maxControlQueue {
 			out.Set(api.ControlReply{Err: kafka.NotController})
 			return
 		}
@@ -532,6 +556,12 @@ func writeSnapshot(w *quorum.SnapshotWriter, image *metadata.Image) error {
 // stopPatience is how long a stop waits for what was decided to be committed. On a full disk, or without a majority, that
 // may be never.
 const stopPatience = 5 * time.Second
+
+// kill ends the loop as it is: nobody is told, and nothing more is decided.
+func (c *control) kill() {
+	c.postWork(func() { c.stopping, c.abandoned = true, true })
+	<-c.stopped
+}
 
 // stop ends the loop in good order: what was decided is committed first, if that is possible.
 func (c *control) stop() {

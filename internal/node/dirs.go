@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"moldau/internal/cluster/metadata"
 	"moldau/internal/cluster/quorum"
 	"moldau/internal/config"
 	"moldau/internal/edge/api"
@@ -30,13 +29,12 @@ type dirs struct {
 	cluster  string
 }
 
-// openDirs opens the configured log directories, founding a cluster of its own when none of them has been formatted
-// (as `kafka-storage format --standalone` does). A directory that cannot be opened is offline; the metadata directory
+// openDirs opens the configured log directories, after founding the node where it has not been. A directory that cannot be opened is offline; the metadata directory
 // must open.
-func openDirs(fsys vfs.FS, n config.Node, features []metadata.FeatureLevel, reserve int64, now time.Time) (*dirs, error) {
+func openDirs(fsys vfs.FS, n config.Node, found func() (log.MetaProperties, error), reserve int64, now time.Time) (*dirs, error) {
 	meta, err := existing(fsys, n)
 	if errors.Is(err, fs.ErrNotExist) {
-		meta, err = found(fsys, n, features, now)
+		meta, err = found()
 	}
 	if err != nil {
 		return nil, err
@@ -90,42 +88,6 @@ func openDir(fsys vfs.FS, p string, want log.MetaProperties) (*log.Dir, error) {
 	return log.OpenDir(fsys, p, want)
 }
 
-// found makes the directories of a new lone node. The metadata comes first and meta.properties last: a crash in between
-// leaves a directory that is founded again.
-func found(fsys vfs.FS, n config.Node, features []metadata.FeatureLevel, now time.Time) (log.MetaProperties, error) {
-	cluster, err := kafka.NewUUID(rand.Reader)
-	if err != nil {
-		return log.MetaProperties{}, err
-	}
-	id, err := kafka.NewUUID(rand.Reader)
-	if err != nil {
-		return log.MetaProperties{}, err
-	}
-	meta := log.MetaProperties{ClusterID: cluster.String(), NodeID: n.ID, DirectoryID: id}
-	if err := fsys.MkdirAll(n.MetadataDir); err != nil {
-		return meta, err
-	}
-	if err := discardUnfounded(fsys, n.MetadataDir); err != nil {
-		return meta, err
-	}
-	level := int16(0)
-	var others []metadata.FeatureLevel
-	for _, f := range features {
-		if f.Name == metadata.MetadataVersionFeature {
-			level = f.Level
-			continue
-		}
-		others = append(others, f)
-	}
-	err = quorum.Format(fsys, n.MetadataDir, quorum.FormatOptions{
-		Voters:          quorum.Standalone(quorum.ReplicaKey{ID: n.ID, Directory: id}, controllerEndpoints(n)),
-		MetadataVersion: level, Features: others, Now: now})
-	if err != nil {
-		return meta, err
-	}
-	return meta, log.FormatDir(fsys, n.MetadataDir, meta)
-}
-
 // discardUnfounded removes the metadata log of a founding that did not get as far as meta.properties.
 func discardUnfounded(fsys vfs.FS, dir string) error {
 	entries, err := fsys.ReadDir(path.Join(dir, quorum.LogDirName))
@@ -142,24 +104,41 @@ func discardUnfounded(fsys vfs.FS, dir string) error {
 	return fsys.RemoveAll(path.Join(dir, quorum.LogDirName))
 }
 
-// controllerEndpoints is where the node's controller stands in the voter set. A lone node opens no controller listener;
-// it still has an entry, because a voter without an endpoint is none.
-func controllerEndpoints(n config.Node) []quorum.Endpoint {
+// controllerEndpoints is where others reach this node's controller: as advertised, else as the voters' list says, else where
+// it listens. A lone node opens no controller listener; it still has an entry, because a voter without an endpoint is none.
+func (n *Node) controllerEndpoints() []quorum.Endpoint {
 	var out []quorum.Endpoint
-	for _, e := range n.Controller {
-		out = append(out, quorum.Endpoint{Name: e.Listener, Host: e.Host, Port: uint16(e.Port)})
+	for i, e := range n.self.Controller {
+		at := quorum.Endpoint{Name: e.Listener, Host: e.Host, Port: uint16(e.Port)}
+		if a, ok := endpointOf(n.self.Advertised, e.Listener); ok {
+			at.Host, at.Port = a.Host, uint16(a.Port)
+		} else if v := slices.IndexFunc(n.self.Voters, func(v config.Voter) bool { return v.ID == n.self.ID }); v >= 0 && i == 0 {
+			at.Host, at.Port = n.self.Voters[v].Host, uint16(n.self.Voters[v].Port)
+		}
+		if at.Host == "" || at.Host == "0.0.0.0" || at.Host == "::" {
+			at.Host = hostname()
+		}
+		out = append(out, at)
 	}
 	if len(out) > 0 {
 		return out
 	}
 	host, port := "localhost", 10092
-	if len(n.Listeners) > 0 {
-		port = min(n.Listeners[0].Port+1000, 65535)
-		if h := n.Listeners[0].Host; h != "" {
+	if len(n.self.Listeners) > 0 {
+		port = min(n.self.Listeners[0].Port+1000, 65535)
+		if h := n.self.Listeners[0].Host; h != "" {
 			host = h
 		}
 	}
-	return []quorum.Endpoint{{Name: controllerListener, Host: host, Port: uint16(port)}}
+	return []quorum.Endpoint{{Name: n.quorumListener(), Host: host, Port: uint16(port)}}
+}
+
+func endpointOf(list []config.Endpoint, listener string) (config.Endpoint, bool) {
+	i := slices.IndexFunc(list, func(e config.Endpoint) bool { return e.Listener == listener })
+	if i < 0 {
+		return config.Endpoint{}, false
+	}
+	return list[i], true
 }
 
 // loadLogs opens every partition of the directories, a few at a time: after an orderly stop that reads names only,

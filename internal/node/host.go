@@ -11,6 +11,7 @@ import (
 	"moldau/internal/config"
 	"moldau/internal/edge/api"
 	"moldau/internal/edge/server"
+	"moldau/internal/kafka"
 	"moldau/internal/promise"
 	"moldau/internal/storage/log"
 	"moldau/internal/storage/vfs"
@@ -103,6 +104,9 @@ func (n *Node) tooManyProducers() bool {
 // imageChanged is told of every image that the partitions have caught up with, and how long that took.
 func (n *Node) imageChanged(image *metadata.Image, diff *metadata.Diff, took time.Duration) {
 	n.metrics.imageChanged(image, diff, took)
+	if n.relay != nil {
+		n.relay.imageAt(image.Offset())
+	}
 	if s := n.limited.Load(); s != nil {
 		s.SetLimits(serverLimits(n.config, resolver(n.config, n.self, image)))
 	}
@@ -110,9 +114,50 @@ func (n *Node) imageChanged(image *metadata.Image, diff *metadata.Diff, took tim
 
 func (n *Node) reportDirectories(reports []replica.DirReport) { n.lifecycle.report(reports) }
 
-// forward gives a client's request to the controller.
+// forward gives the request of a call to the active controller. On a controller listener that has to be this node's: whoever
+// asks there looks for it.
 func (n *Node) forward(c *server.Call, body kmsg.Request) *promise.Promise[api.ControlReply] {
-	return n.control.Submit(controller.Request{Principal: c.Principal, ClientID: c.ClientID, Body: body})
+	r := controller.Request{Principal: c.Principal, ClientID: c.ClientID, Body: body}
+	here := c.Conn.Kind == server.ControllerListener
+	if here {
+		r.Connected = isOpen(c.Conn)
+	}
+	if !here && n.relay != nil {
+		return n.relay.submit(r, c, false)
+	}
+	if !controller.Handles(body.Key()) {
+		return promise.Done(api.ControlReply{Err: kafka.NotLeaderOrFollower})
+	}
+	return n.control.Submit(r)
+}
+
+func isOpen(c *server.ConnInfo) func() bool {
+	return func() bool {
+		select {
+		case <-c.Done():
+			return false
+		default:
+			return true
+		}
+	}
+}
+
+// submit gives a request of the node's own to the active controller.
+func (n *Node) submit(body kmsg.Request) *promise.Promise[api.ControlReply] {
+	r := controller.Request{Principal: kafka.Anonymous, Body: body}
+	if n.relay != nil {
+		return n.relay.submit(r, nil, false)
+	}
+	return n.control.Submit(r)
+}
+
+// remind is submit for what is said again before long: if it fails, that is the end of it.
+func (n *Node) remind(body kmsg.Request) *promise.Promise[api.ControlReply] {
+	r := controller.Request{Principal: kafka.Anonymous, Body: body}
+	if n.relay != nil {
+		return n.relay.submit(r, nil, true)
+	}
+	return n.control.Submit(r)
 }
 
 // after runs f once after d unless cancelled.

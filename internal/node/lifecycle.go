@@ -9,8 +9,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"moldau/internal/cluster/controller"
 	"moldau/internal/cluster/metadata"
+	"moldau/internal/cluster/quorum"
 	"moldau/internal/cluster/replica"
 	"moldau/internal/config"
 	"moldau/internal/edge/api"
@@ -28,11 +28,13 @@ type lifecycle struct {
 	instance  kafka.UUID
 	listeners []config.Endpoint // as registered
 	interval  time.Duration
-	submit    func(controller.Request) *promise.Promise[api.ControlReply]
-	publisher *publisher
-	failed    func() []kafka.UUID // directories that failed since the start
-	log       *slog.Logger
-	now       func() time.Time
+	endpoints []quorum.Endpoint // of the controller
+	// submit asks the controller, through changes of office; remind asks once.
+	submit, remind func(kmsg.Request) *promise.Promise[api.ControlReply]
+	publisher      *publisher
+	failed         func() []kafka.UUID // directories that failed since the start
+	log            *slog.Logger
+	now            func() time.Time
 
 	epoch   kafka.BrokerEpoch
 	changed chan struct{} // something is to be told at once
@@ -87,7 +89,7 @@ func (l *lifecycle) takeLost() []replica.DirReport {
 // ask sends one request until the controller has answered it, through changes of the controller.
 func (l *lifecycle) ask(ctx context.Context, body kmsg.Request) (kmsg.Response, error) {
 	for {
-		r, err := l.submit(controller.Request{Principal: kafka.Anonymous, Body: body}).Wait(ctx)
+		r, err := l.submit(body).Wait(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -108,6 +110,9 @@ func (l *lifecycle) join(ctx context.Context) error {
 		if err := l.registerController(ctx); err != nil {
 			return err
 		}
+	}
+	if !l.node.IsBroker {
+		return nil
 	}
 	body, err := l.ask(ctx, l.registration())
 	if err != nil {
@@ -131,7 +136,7 @@ func (l *lifecycle) join(ctx context.Context) error {
 func (l *lifecycle) registerController(ctx context.Context) error {
 	r := kmsg.NewPtrControllerRegistrationRequest()
 	r.ControllerID, r.IncarnationID = int32(l.node.ID), l.instance
-	for _, e := range controllerEndpoints(l.node) {
+	for _, e := range l.endpoints {
 		x := kmsg.NewControllerRegistrationRequestListener()
 		x.Name, x.Host, x.Port = e.Name, e.Host, e.Port
 		r.Listeners = append(r.Listeners, x)
@@ -269,7 +274,7 @@ func (l *lifecycle) run(ctx context.Context) {
 // a slow disk of the controller must not make a live broker look dead.
 func (l *lifecycle) tellAlive() {
 	l.beats.Lock()
-	answer := l.submit(controller.Request{Principal: kafka.Anonymous, Body: l.heartbeat(false, l.leaving)})
+	answer := l.remind(l.heartbeat(false, l.leaving))
 	l.beats.Unlock()
 	answer.OnDone(func(r api.ControlReply) {
 		if r.Err != nil {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"moldau/internal/cluster/controller"
 	"moldau/internal/cluster/metadata"
 	"moldau/internal/cluster/replica"
 	"moldau/internal/config"
@@ -23,14 +22,14 @@ import (
 	"moldau/internal/storage/vfs"
 )
 
-// office answers AssignReplicasToDirs with the codes it was given, one for each request, then with success.
-type office struct {
+// testOffice answers AssignReplicasToDirs with the codes it was given, one for each request, then with success.
+type testOffice struct {
 	top, each []kafka.Code
 	asked     []*kmsg.AssignReplicasToDirsRequest
 }
 
-func (o *office) submit(r controller.Request) *promise.Promise[api.ControlReply] {
-	q, ok := r.Body.(*kmsg.AssignReplicasToDirsRequest)
+func (o *testOffice) submit(r kmsg.Request) *promise.Promise[api.ControlReply] {
+	q, ok := r.(*kmsg.AssignReplicasToDirsRequest)
 	if !ok {
 		answer := kmsg.NewPtrBrokerHeartbeatResponse()
 		return promise.Done(api.ControlReply{Body: answer})
@@ -62,8 +61,8 @@ func (o *office) submit(r controller.Request) *promise.Promise[api.ControlReply]
 	return promise.Done(api.ControlReply{Body: out})
 }
 
-func desk(t *testing.T, o *office) *lifecycle {
-	l := &lifecycle{publisher: newPublisher(), changed: make(chan struct{}, 1), submit: o.submit,
+func desk(t *testing.T, o *testOffice) *lifecycle {
+	l := &lifecycle{publisher: newPublisher(), changed: make(chan struct{}, 1), submit: o.submit, remind: o.submit,
 		log: slog.New(slog.NewTextHandler(t.Output(), nil)), interval: time.Millisecond}
 	l.failed = func() (none []kafka.UUID) { return none }
 	return l
@@ -72,14 +71,14 @@ func desk(t *testing.T, o *office) *lifecycle {
 // TestRefusedDirectoryReportsAreMadeAgain, unless the replica is nobody's any more.
 func TestRefusedDirectoryReportsAreMadeAgain(t *testing.T) {
 	for name, c := range map[string]struct {
-		o     office
+		o     testOffice
 		asked int
 	}{
-		"taken":               {office{}, 1},
-		"refused as a whole":  {office{top: []kafka.Code{kafka.StaleBrokerEpoch, kafka.NotController}}, 3},
-		"refused each":        {office{each: []kafka.Code{kafka.UnknownServerError}}, 2},
-		"topic deleted":       {office{each: []kafka.Code{kafka.UnknownTopicID}}, 1},
-		"no replica any more": {office{each: []kafka.Code{kafka.NotLeaderOrFollower}}, 1},
+		"taken":               {testOffice{}, 1},
+		"refused as a whole":  {testOffice{top: []kafka.Code{kafka.StaleBrokerEpoch, kafka.NotController}}, 3},
+		"refused each":        {testOffice{each: []kafka.Code{kafka.UnknownServerError}}, 2},
+		"topic deleted":       {testOffice{each: []kafka.Code{kafka.UnknownTopicID}}, 1},
+		"no replica any more": {testOffice{each: []kafka.Code{kafka.NotLeaderOrFollower}}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := desk(t, &c.o)
@@ -96,7 +95,7 @@ func TestRefusedDirectoryReportsAreMadeAgain(t *testing.T) {
 
 // TestLostReplicasAreToldBeforeServing: the request to be unfenced must not overtake them.
 func TestLostReplicasAreToldBeforeServing(t *testing.T) {
-	o := &office{each: []kafka.Code{kafka.UnknownServerError}}
+	o := &testOffice{each: []kafka.Code{kafka.UnknownServerError}}
 	l := desk(t, o)
 	l.report([]replica.DirReport{{TopicID: kafka.UUID{1}, Directory: kafka.UUID{2}},
 		{TopicID: kafka.UUID{3}, Directory: kafka.DirectoryLost}})

@@ -17,16 +17,16 @@ import (
 	"moldau/internal/edge/api"
 	"moldau/internal/edge/server"
 	"moldau/internal/kafka"
+	"moldau/internal/storage/log"
 )
 
-// bind makes the protocol server and binds its listeners without accepting yet: an address that is taken shows now, and
-// the ports are known for the registration.
-func (n *Node) bind() error {
+// makeServer makes the protocol server, which has no listeners yet.
+func (n *Node) makeServer() error {
 	b := &api.Broker{
 		Self: n.self.ID, ClusterID: n.dirs.cluster, Config: n.config, Log: n.log, LogLevel: n.o.LogLevel, Now: n.o.Now,
 		NewUUID: newUUID,
 		Image:   n.publisher.Image, Partitions: n.manager, Host: n, After: n.after,
-		Control: n.forward, Quorum: n.control.Describe, ProducerID: n.producers.draw,
+		Control: n.forward, Raft: n.raft, Quorum: n.control.Describe, ProducerID: n.producers.draw,
 		Advertised: n.advertised, LogDirs: n.logDirs, Metrics: n.metrics.handlers(),
 		Groups: n.coordinators.groups, Transactions: n.coordinators.txns, Verify: n.coordinators.verifier.ask, WriteMarker: n.writeMarker,
 	}
@@ -39,8 +39,13 @@ func (n *Node) bind() error {
 		return err
 	}
 	n.limited.Store(n.server)
-	n.server.SetLimits(serverLimits(n.config, resolver(n.config, n.self, n.publisher.Image()))) // it may be newer by now
 	n.metrics.watchMemory(n.server.Budget(), budgetOptions(n.config))
+	return nil
+}
+
+// bind binds the listeners for clients without accepting yet: an address that is taken shows now, and the ports are known
+// for the registration.
+func (n *Node) bind() error {
 	if err := n.listen(); err != nil {
 		return err
 	}
@@ -48,12 +53,19 @@ func (n *Node) bind() error {
 	if address == "" || n.o.NoAdmin {
 		return nil
 	}
+	var err error
 	n.admin, err = newAdmin(n, address)
 	return err
 }
 
 func (n *Node) listen() error {
 	for _, o := range n.listenerOptions() {
+		if n.o.Listen != nil && o.Net == nil {
+			var err error
+			if o.Net, err = n.o.Listen(o.Address); err != nil {
+				return err
+			}
+		}
 		l, err := n.server.Listen(o)
 		if err != nil {
 			return err
@@ -89,6 +101,9 @@ func (n *Node) listenerNames() []string {
 		if !slices.Contains(out, o.Name) {
 			out = append(out, o.Name)
 		}
+	}
+	for _, e := range n.self.Controller {
+		out = append(out, e.Listener)
 	}
 	return out
 }
@@ -200,8 +215,8 @@ func (n *Node) versionInfo() server.VersionInfo {
 
 // registered are the endpoints that the broker registers with: what is advertised, or what it is bound to.
 func (n *Node) registered() []config.Endpoint {
-	if len(n.self.Advertised) > 0 {
-		return n.self.Advertised
+	if told := n.toldClients(); len(told) > 0 {
+		return told
 	}
 	var out []config.Endpoint
 	for i, o := range n.listenerOptions() {
@@ -213,6 +228,17 @@ func (n *Node) registered() []config.Endpoint {
 			host = hostname()
 		}
 		out = append(out, config.Endpoint{Listener: o.Name, Host: host, Port: port})
+	}
+	return out
+}
+
+// toldClients are the addresses that are advertised to clients; empty: those of their connections.
+func (n *Node) toldClients() []config.Endpoint {
+	var out []config.Endpoint
+	for _, e := range n.self.Advertised {
+		if !slices.Contains(n.self.ControllerListeners, e.Listener) {
+			out = append(out, e)
+		}
 	}
 	return out
 }
@@ -234,7 +260,7 @@ func hostname() string {
 // advertised gives the address under which the client of a connection reaches a broker. A node that advertises nothing
 // answers, for itself, the address that the client has reached it at: that one is known to work.
 func (n *Node) advertised(c *server.ConnInfo, b *metadata.Broker) (string, int32, bool) {
-	if b.ID == n.self.ID && len(n.self.Advertised) == 0 {
+	if b.ID == n.self.ID && len(n.toldClients()) == 0 {
 		host, port := splitAddress(c.Local)
 		if ip, err := netip.ParseAddr(host); err == nil {
 			host = ip.Unmap().String()
@@ -278,8 +304,8 @@ func (n *Node) newLifecycle(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", incarnationFile, err)
 	}
-	l := &lifecycle{node: n.self, cluster: n.dirs.cluster, dirs: ids, instance: newUUID(), listeners: n.registered(),
-		interval: n.heartbeatInterval(), submit: n.control.Submit, publisher: n.publisher, failed: n.manager.FailedDirs,
+	l := &lifecycle{epoch: log.NoBrokerEpoch, endpoints: n.controllerEndpoints(), node: n.self, cluster: n.dirs.cluster, dirs: ids, instance: newUUID(), listeners: n.registered(),
+		interval: n.heartbeatInterval(), submit: n.submit, remind: n.remind, publisher: n.publisher, failed: n.manager.FailedDirs,
 		log: n.log, now: n.o.Now, changed: make(chan struct{}, 1)}
 	l.previous = previousEpoch(n.dirs, n.self.ID, claim{last: last, image: n.publisher.Image(),
 		stale: n.control.voters.Load() > 1 && n.control.lineage.stale(last, n.control.settings.BrokerSession)})

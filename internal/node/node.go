@@ -19,6 +19,7 @@ import (
 	"moldau/internal/cluster/quorum"
 	"moldau/internal/cluster/replica"
 	"moldau/internal/config"
+	"moldau/internal/edge/peer"
 	"moldau/internal/edge/server"
 	"moldau/internal/kafka"
 	"moldau/internal/storage/log"
@@ -43,6 +44,9 @@ type Options struct {
 	NoListen bool
 	// Metrics receives the node's metrics. Default: a registry of its own.
 	Metrics *telemetry.Registry
+	// Dial opens connections to other nodes. Default: TCP. Listen opens the listeners. Default: TCP on the address.
+	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
+	Listen func(address string) (net.Listener, error)
 	// NoAdmin keeps the admin listener closed whatever the settings say.
 	NoAdmin bool
 	Version string
@@ -91,17 +95,21 @@ type Node struct {
 	coordinators *coordinators
 	lifecycle    *lifecycle
 	server       *server.Server
-	listeners    []*server.Listener
-	metrics      *metrics
-	producers    *producerIDs
-	upkeep       *upkeep
-	admin        *admin
-	marker       *incarnation
-	stopping     chan struct{}
-	stopOnce     sync.Once
-	loops        sync.WaitGroup
-	cancel       context.CancelFunc // of the lifecycle
-	metaLog      *log.Log
+	listeners    []*server.Listener // for clients and brokers
+	controllers  []*server.Listener // for the quorum and brokers; they accept before the others
+	// peers and relay reach other nodes; nil on a lone node.
+	peers     *peer.Pool
+	relay     *relay
+	metrics   *metrics
+	producers *producerIDs
+	upkeep    *upkeep
+	admin     *admin
+	marker    *incarnation
+	stopping  chan struct{}
+	stopOnce  sync.Once
+	loops     sync.WaitGroup
+	cancel    context.CancelFunc // of the lifecycle
+	metaLog   *log.Log
 	// producerCount is the number of producer ids that all partitions remember (moldau.producer.ids.max).
 	producerCount atomic.Int64
 
@@ -135,9 +143,18 @@ func Start(ctx context.Context, o Options) (_ *Node, err error) {
 	if err := n.openStorage(); err != nil {
 		return nil, err
 	}
-	if err := n.startControl(); err != nil {
+	if err := n.openControl(); err != nil {
 		return nil, err
 	}
+	if err := n.makeServer(); err != nil {
+		return nil, err
+	}
+	if !alone(n.self) {
+		if err := n.joinQuorum(); err != nil {
+			return nil, err
+		}
+	}
+	n.loops.Go(n.control.run)
 	if err := n.loadLogs(n.manager.Adopt, n.isStopping); err != nil {
 		if n.isStopping() {
 			return nil, cmp.Or(n.Err(), err)
@@ -161,7 +178,7 @@ func Start(ctx context.Context, o Options) (_ *Node, err error) {
 // openStorage opens the log directories and makes what works on them.
 func (n *Node) openStorage() error {
 	var err error
-	n.dirs, err = openDirs(n.o.FS, n.self, foundingFeatures(), n.config.Int64("moldau.disk.reserve.bytes"), n.o.Now())
+	n.dirs, err = openDirs(n.o.FS, n.self, n.found, n.config.Int64("moldau.disk.reserve.bytes"), n.o.Now())
 	if err != nil {
 		return err
 	}
@@ -213,10 +230,18 @@ func newUUID() kafka.UUID {
 	return u
 }
 
-// startControl opens the metadata log and starts the quorum and the controller.
-func (n *Node) startControl() error {
+// openControl opens the metadata log and makes the controller, which do nothing before the loop runs.
+func (n *Node) openControl() error {
+	config := n.quorumConfig()
+	var err, bad error
+	if config.StaticVoters, err = n.staticVoters(); err != nil {
+		return err
+	}
+	if config.Bootstrap, bad = n.bootstrapServers(); bad != nil {
+		return bad
+	}
 	s1, s2 := n.o.Seed()
-	pump, err := quorum.Open(n.dirs.metadata, n.quorumConfig(), n.o.Now(), rand.New(rand.NewPCG(s1, s2)))
+	pump, err := quorum.Open(n.dirs.metadata, config, n.o.Now(), rand.New(rand.NewPCG(s1, s2)))
 	if err != nil {
 		return err
 	}
@@ -235,7 +260,6 @@ func (n *Node) startControl() error {
 	}
 	n.control = newControl(pump, settings, n.o, n)
 	n.metrics.watchControl(n.control, n.publisher)
-	n.loops.Go(n.control.run)
 	n.producers = newProducerIDs(n)
 	return nil
 }
@@ -244,7 +268,8 @@ func (n *Node) quorumConfig() quorum.Config {
 	ms := func(key string) time.Duration { return time.Duration(n.config.Int64(key)) * time.Millisecond }
 	return quorum.Config{
 		ClusterID: n.dirs.cluster, Self: quorum.ReplicaKey{ID: n.self.ID, Directory: n.dirs.metadata.Meta().DirectoryID},
-		CanVote: n.self.IsController, Endpoints: controllerEndpoints(n.self),
+		CanVote: n.self.IsController, Endpoints: n.controllerEndpoints(), FirstAtOnce: true,
+		AutoJoin:              n.config.Bool("controller.quorum.auto.join.enable"),
 		ElectionTimeout:       ms("controller.quorum.election.timeout.ms"),
 		FetchTimeout:          ms("controller.quorum.fetch.timeout.ms"),
 		ElectionBackoffMax:    ms("controller.quorum.election.backoff.max.ms"),
@@ -279,6 +304,9 @@ func (n *Node) join(ctx context.Context) error {
 	}
 	if err := n.lifecycle.join(start); err != nil {
 		return errors.Join(context.Cause(start), err)
+	}
+	if !n.self.IsBroker {
+		return nil
 	}
 	if err := n.lifecycle.unfence(start); err != nil {
 		return errors.Join(context.Cause(start), err)
@@ -368,7 +396,7 @@ func (n *Node) Stop(ctx context.Context) error {
 
 func (n *Node) stop(ctx context.Context) error {
 	healthy := n.Err() == nil
-	if healthy && n.config.Bool("controlled.shutdown.enable") {
+	if healthy && n.self.IsBroker && n.config.Bool("controlled.shutdown.enable") {
 		leave, cancel := context.WithTimeout(ctx, 5*time.Second)
 		if err := n.lifecycle.leave(leave); err != nil {
 			n.log.Warn("leadership was not handed over", "error", err)
@@ -383,7 +411,7 @@ func (n *Node) stop(ctx context.Context) error {
 	if err := n.server.Drain(drain); err != nil {
 		n.log.Warn("requests in work were cut off", "error", err)
 	}
-	return n.close(healthy)
+	return n.close(healthy, true)
 }
 
 // Kill stops at once and leaves everything as a crash would: nothing more is synced or written. For tests.
@@ -391,7 +419,7 @@ func (n *Node) Kill() {
 	n.stopOnce.Do(func() {
 		close(n.stopping)
 		n.server.Close()
-		_ = n.close(false)
+		_ = n.close(false, false)
 		close(n.ended)
 	})
 	<-n.ended
@@ -404,13 +432,13 @@ func (n *Node) abort() {
 		if n.server != nil {
 			n.server.Close()
 		}
-		_ = n.close(false)
+		_ = n.close(false, false)
 		close(n.ended)
 	})
 }
 
-// close ends the loops and closes the storage; clean marks it so.
-func (n *Node) close(clean bool) error {
+// close ends the loops and closes the storage; clean marks it so. Unless it is orderly, other nodes are not told.
+func (n *Node) close(clean, orderly bool) error {
 	if n.cancel != nil {
 		n.cancel()
 	}
@@ -423,9 +451,7 @@ func (n *Node) close(clean bool) error {
 	if n.coordinators != nil {
 		n.coordinators.close()
 	}
-	if n.control != nil {
-		n.control.stop()
-	}
+	n.leaveQuorum(orderly)
 	if n.publisher != nil {
 		n.publisher.close()
 	}
@@ -452,12 +478,8 @@ func (n *Node) closeStorage(clean bool) error {
 		errs = append(errs, n.metaLog.Close(clean, n.o.Now()))
 	}
 	clean = clean && errors.Join(errs...) == nil && n.Err() == nil
-	epoch := log.NoBrokerEpoch
-	if n.lifecycle != nil {
-		epoch = n.lifecycle.epoch
-	}
 	intact := func(d *log.Dir) bool { return clean && n.manager.Intact(d) }
-	if err := n.dirs.close(n.o.Now(), intact, epoch); err != nil {
+	if err := n.dirs.close(n.o.Now(), intact, n.brokerEpoch()); err != nil {
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"moldau/internal/cluster/controller"
 	"moldau/internal/edge/api"
 	"moldau/internal/kafka"
 	"moldau/internal/promise"
@@ -55,7 +54,7 @@ func (p *producerIDs) draw() *promise.Promise[api.ProducerIDReply] {
 func (p *producerIDs) fetch() {
 	r := kmsg.NewPtrAllocateProducerIDsRequest()
 	r.BrokerID, r.BrokerEpoch = int32(p.n.self.ID), int64(p.n.lifecycle.epoch)
-	p.n.control.Submit(controller.Request{Principal: kafka.Anonymous, Body: r}).OnDone(p.fetched)
+	p.n.submit(r).OnDone(p.fetched)
 }
 
 // fetched deals a new block out to who waited. A failure sends them away to retry.

@@ -26,6 +26,10 @@ type Config struct {
 	// core.
 	Bootstrap []Endpoint
 
+	// FirstAtOnce makes the voter with the lowest id stand for election as soon as it starts on an empty log, so
+	// that a new cluster does not wait for an election timer.
+	FirstAtOnce bool
+
 	// AutoJoin makes an observer with the controller role ask to become a voter:
 	// controller.quorum.auto.join.enable.
 	AutoJoin bool

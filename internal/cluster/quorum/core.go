@@ -241,6 +241,10 @@ func (c *Core) start(now time.Time, s ElectionState) {
 		c.toFollower(now, s.Epoch, s.Leader, c.endpointsOf(s.Leader))
 	default:
 		c.toUnattached(now, s.Epoch, s.Leader)
+		if set := c.voters.Latest(); c.config.FirstAtOnce && s.Epoch == 0 && c.log.End() == 0 && len(set) > 0 &&
+			set[0].Key.matches(c.config.Self) {
+			c.electionAt = now
+		}
 	}
 	if c.config.CanVote && c.voters.Latest().IsOnly(c.config.Self) && c.role != Leader {
 		c.toProspective(now)

@@ -33,6 +33,8 @@ type FormatOptions struct {
 	// Features are the levels of the others. kraft.version is not among them (it is 1) and level 0 is left
 	// out.
 	Features []metadata.FeatureLevel
+	// Static leaves the voters to controller.quorum.voters (kraft.version 0); Voters is empty then.
+	Static bool
 	// Records follow the features: SCRAM credentials.
 	Records []metadata.Record
 	Now     time.Time
@@ -44,7 +46,7 @@ func Standalone(self ReplicaKey, endpoints []Endpoint) VoterSet {
 }
 
 // Format founds a cluster's metadata in dir (metadata.log.dir), which exists: it writes the 0-0 checkpoint
-// that `kafka-storage format` writes for a dynamic quorum. The checkpoint is durable when Format returns; a
+// that `kafka-storage format` writes, for a dynamic quorum unless told otherwise. The checkpoint is durable when Format returns; a
 // crash before leaves a directory that can be formatted again. Write meta.properties after it, not before.
 func Format(fsys vfs.FS, dir string, o FormatOptions) error {
 	logDir := path.Join(dir, LogDirName)
@@ -58,8 +60,11 @@ func Format(fsys vfs.FS, dir string, o FormatOptions) error {
 		return err
 	}
 	ms := o.Now.UnixMilli()
-	w, err := newSnapshotWriter(fsys, logDir, snapshotStart{id: bootstrapID, timestampMs: ms, lastContainedMs: ms,
-		kraftVersion: 1, voters: o.Voters})
+	first := snapshotStart{id: bootstrapID, timestampMs: ms, lastContainedMs: ms}
+	if !o.Static {
+		first.kraftVersion, first.voters = 1, o.Voters
+	}
+	w, err := newSnapshotWriter(fsys, logDir, first)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,8 @@ type State struct {
 	LogStart      kafka.Offset
 	LogEnd        kafka.Offset
 	Durable       kafka.Offset
+	// LeaderHighWatermark is, on a follower, the highest that its leader told; NoOffset before its first answer.
+	LeaderHighWatermark kafka.Offset
 	// EpochStart is, on a leader, the offset of the batch that opened its epoch.
 	EpochStart kafka.Offset
 }
@@ -42,9 +44,13 @@ func (p *Pump) state() State {
 	c := p.core
 	s := State{Role: c.role, Epoch: c.epoch, Leader: c.leader, LeaderEndpoints: c.leaderEndpoints,
 		Voters: c.voters.Latest(), KRaftVersion: c.voters.KRaftVersion(), HighWatermark: c.highWatermark,
-		LogStart: p.store.Start(), LogEnd: p.store.End(), Durable: p.store.log.Durable(), EpochStart: kafka.NoOffset}
-	if c.role == Leader {
+		LogStart: p.store.Start(), LogEnd: p.store.End(), Durable: p.store.log.Durable(), EpochStart: kafka.NoOffset,
+		LeaderHighWatermark: kafka.NoOffset}
+	switch c.role {
+	case Leader:
 		s.EpochStart = c.leading.epochStart
+	case Follower:
+		s.LeaderHighWatermark = c.following.leaderHighWatermark
 	}
 	return s
 }

@@ -49,6 +49,7 @@ var (
 	nothing                = access{"nothing", noChecks}
 	describeCluster        = onCluster("Describe", kmsg.ACLOperationDescribe)
 	alterCluster           = onCluster("Alter", kmsg.ACLOperationAlter)
+	clusterAction          = onCluster("ClusterAction", kmsg.ACLOperationClusterAction)
 	describeClusterConfigs = onCluster("DescribeConfigs", kmsg.ACLOperationDescribeConfigs)
 	actForCluster          = onCluster("ClusterAction", kmsg.ACLOperationClusterAction)
 	idempotentWrite        = access{"IdempotentWrite on the cluster; with a transactional id Write on that",

@@ -112,6 +112,21 @@ func accessExamples() map[kmsg.Request][]string {
 		&kmsg.ListTransactionsRequest{}:                                         {"DESCRIBE" + cluster},
 		&kmsg.TxnOffsetCommitRequest{TransactionalID: "t", Group: "g", Topics: []kmsg.TxnOffsetCommitRequestTopic{{Topic: "a"}}}: {
 			"READ:GROUP:g", "WRITE:TRANSACTIONAL_ID:t", "READ:TOPIC:a"},
+
+		&kmsg.VoteRequest{}:                   {"CLUSTER_ACTION" + cluster},
+		&kmsg.BeginQuorumEpochRequest{}:       {"CLUSTER_ACTION" + cluster},
+		&kmsg.EndQuorumEpochRequest{}:         {"CLUSTER_ACTION" + cluster},
+		&kmsg.FetchSnapshotRequest{}:          {"CLUSTER_ACTION" + cluster},
+		&kmsg.AddRaftVoterRequest{}:           {"ALTER" + cluster},
+		&kmsg.RemoveRaftVoterRequest{}:        {"ALTER" + cluster},
+		&kmsg.UpdateRaftVoterRequest{}:        {"CLUSTER_ACTION" + cluster},
+		&kmsg.AlterPartitionRequest{}:         {"CLUSTER_ACTION" + cluster},
+		&kmsg.EnvelopeRequest{}:               {"CLUSTER_ACTION" + cluster},
+		&kmsg.BrokerRegistrationRequest{}:     {"CLUSTER_ACTION" + cluster},
+		&kmsg.BrokerHeartbeatRequest{}:        {"CLUSTER_ACTION" + cluster},
+		&kmsg.AllocateProducerIDsRequest{}:    {"CLUSTER_ACTION" + cluster},
+		&kmsg.ControllerRegistrationRequest{}: {"CLUSTER_ACTION" + cluster},
+		&kmsg.AssignReplicasToDirsRequest{}:   {"CLUSTER_ACTION" + cluster},
 	}
 }
 

@@ -40,6 +40,9 @@ type Broker struct {
 	// Control passes a request to the active controller and gives its response once that is committed and this node's
 	// image shows it. The request must own its memory: it outlives the lease.
 	Control func(c *server.Call, body kmsg.Request) *promise.Promise[ControlReply]
+	// Raft gives a request of the quorum's protocol to this node's replica of the metadata log, whose answer has the
+	// request's version; nil: there will be none. The request must own its memory.
+	Raft func(body kmsg.Request) *promise.Promise[kmsg.Response]
 	// Quorum describes the metadata quorum; kafka.NotLeaderOrFollower when this node's replica does not lead it.
 	Quorum func() *promise.Promise[QuorumReply]
 	// ProducerID draws a new producer id.

@@ -17,15 +17,30 @@ func (b *Broker) describeQuorumRow() server.API {
 }
 
 // describeQuorum tells how far the replicas of the metadata log are (KIP-595, KIP-836). Only the partition of the
-// metadata may be asked for.
-func (b *Broker) describeQuorum(_ *server.Call, r kmsg.Request) *promise.Promise[server.Reply] {
+// metadata may be asked for. Only the leader knows; a broker asks it for its clients.
+func (b *Broker) describeQuorum(c *server.Call, r kmsg.Request) *promise.Promise[server.Reply] {
 	req := r.(*kmsg.DescribeQuorumRequest)
 	if !asksForMetadata(req) {
 		return answer(server.Reply{Body: refuseDescribeQuorum(req), Code: kafka.UnknownTopicOrPartition})
 	}
-	return promise.Map(b.Quorum(), func(q QuorumReply) server.Reply {
-		return server.Reply{Body: describedQuorum(q), Code: kafka.CodeOf(q.Err)}
+	body, err := own(req)
+	if err != nil {
+		return hangUp()
+	}
+	c.Lease.Release()
+	out := &promise.Promise[server.Reply]{}
+	b.Quorum().OnDone(func(q QuorumReply) {
+		if q.Err != nil && c.Conn.Kind == server.BrokerListener {
+			forward(b, c, body, b.requestTimeout(), refuseByLeader).OnDone(func(r server.Reply) { out.Set(r) })
+			return
+		}
+		out.Set(server.Reply{Body: describedQuorum(q), Code: kafka.CodeOf(q.Err)})
 	})
+	return out
+}
+
+func refuseByLeader(_ *kmsg.DescribeQuorumRequest, err error) kmsg.Response {
+	return describedQuorum(QuorumReply{Err: err})
 }
 
 func asksForMetadata(req *kmsg.DescribeQuorumRequest) bool {

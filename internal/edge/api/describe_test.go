@@ -262,6 +262,15 @@ func TestDescribeQuorum(t *testing.T) {
 			}
 		}
 		elsewhere, _ := newAdmin(t)
+		elsewhere.Quorum = func() *promise.Promise[QuorumReply] {
+			return promise.Done(QuorumReply{Err: kafka.NotLeaderOrFollower})
+		}
+		elsewhere.Control = func(_ *server.Call, r kmsg.Request) *promise.Promise[ControlReply] {
+			if r.Key() != int16(kmsg.DescribeQuorum) {
+				t.Errorf("asks for %s", apiName(r.Key()))
+			}
+			return promise.Done(ControlReply{Err: kafka.NotLeaderOrFollower})
+		}
 		r = ask[*kmsg.DescribeQuorumResponse](elsewhere, quorumRequest(v, kafka.MetadataTopic, 0))
 		if p := r.Topics[0].Partitions[0]; kafka.Code(p.ErrorCode) != kafka.NotLeaderOrFollower {
 			t.Errorf("version %d: %v", v, kafka.Code(p.ErrorCode))

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"encoding/binary"
 	"net"
 	"net/netip"
 	"sync"
@@ -12,6 +13,10 @@ import (
 	"moldau/internal/kafka"
 	"moldau/internal/promise"
 )
+
+// offsetTag is the tag of an Envelope's answer that says up to where the metadata has to be read to see what the answer
+// tells of: the broker lets the answer go when it has (ADR 2). The tag is our own; Kafka skips tags that it does not know.
+const offsetTag = 19823
 
 func (b *Broker) envelopeRow() server.API {
 	return server.API{Key: int16(kmsg.Envelope), Min: 0, Max: 0, Listener: server.ControllerListener, Internal: true,
@@ -36,6 +41,7 @@ func (b *Broker) envelope(c *server.Call, r kmsg.Request) *promise.Promise[serve
 		}
 		resp := kmsg.NewPtrEnvelopeResponse()
 		resp.ResponseData = f.Answer(r.Body)
+		resp.UnknownTags.Set(offsetTag, binary.BigEndian.AppendUint64(nil, uint64(b.Image().Offset())))
 		return server.Reply{Body: resp, Code: r.Code}
 	})
 }
@@ -145,4 +151,16 @@ func OpenEnvelope(body kmsg.Request, r *kmsg.EnvelopeResponse) (kmsg.Response, e
 		return nil, kafka.Errorf(kafka.UnknownServerError, "the controller's answer is malformed: %v", err)
 	}
 	return resp, nil
+}
+
+// EnvelopeOffset is up to where the metadata has to be read to see what the answer in an Envelope tells of; NoOffset when
+// the controller does not say.
+func EnvelopeOffset(r *kmsg.EnvelopeResponse) kafka.Offset {
+	offset := kafka.NoOffset
+	r.UnknownTags.Each(func(tag uint32, value []byte) {
+		if tag == offsetTag && len(value) == 8 {
+			offset = kafka.Offset(binary.BigEndian.Uint64(value))
+		}
+	})
+	return offset
 }

@@ -52,6 +52,9 @@ func TestEnvelopePassesEverything(t *testing.T) {
 		if !ok {
 			t.Fatal("no reply")
 		}
+		if offset := EnvelopeOffset(reply.Body.(*kmsg.EnvelopeResponse)); offset != f.Image().Offset() {
+			t.Errorf("the answer tells of offset %d", offset)
+		}
 		got, err := OpenEnvelope(body, reply.Body.(*kmsg.EnvelopeResponse))
 		if err != nil {
 			t.Fatalf("version %d: %v", body.GetVersion(), err)

@@ -25,7 +25,7 @@ type fetchHandler struct {
 }
 
 func (b *Broker) fetchRow() server.API {
-	return server.API{Key: int16(kmsg.Fetch), Min: 4, Max: 18, Listener: server.BrokerListener,
+	return server.API{Key: int16(kmsg.Fetch), Min: 4, Max: 18, Listener: server.BothListeners,
 		Handle: newFetchHandler(b).handle}
 }
 
@@ -57,6 +57,9 @@ type fetchOp struct {
 }
 
 func (h *fetchHandler) handle(c *server.Call, r kmsg.Request) *promise.Promise[server.Reply] {
+	if c.Conn.Kind == server.ControllerListener {
+		return h.b.raft(c, r) // the metadata log is the quorum's own
+	}
 	req := r.(*kmsg.FetchRequest)
 	if req.IsolationLevel != 0 && req.IsolationLevel != 1 {
 		return answer(refuseFetch(req))

@@ -64,6 +64,19 @@ func (b *Broker) entries() []entry {
 		{b.listConfigResourcesRow(), describeClusterConfigs},
 		{b.describeTopicPartitionsRow(), describeTopics},
 		{b.unregisterControllerRow(), alterCluster},
+		{b.voteRow(), clusterAction},
+		{b.beginQuorumEpochRow(), clusterAction},
+		{b.endQuorumEpochRow(), clusterAction},
+		{b.fetchSnapshotRow(), clusterAction},
+		{b.addRaftVoterRow(), alterCluster},
+		{b.removeRaftVoterRow(), alterCluster},
+		{b.updateRaftVoterRow(), clusterAction},
+		{b.alterPartitionRow(), clusterAction},
+		{b.brokerRegistrationRow(), clusterAction},
+		{b.brokerHeartbeatRow(), clusterAction},
+		{b.allocateProducerIDsRow(), clusterAction},
+		{b.controllerRegistrationRow(), clusterAction},
+		{b.assignReplicasToDirsRow(), clusterAction},
 	}
 }
 

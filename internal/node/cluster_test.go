@@ -1,0 +1,332 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/config"
+	"moldau/internal/edge/server"
+	"moldau/internal/kafka"
+	"moldau/internal/storage/vfs"
+)
+
+// testNet connects the nodes of a test cluster without sockets.
+type testNet struct {
+	mu        sync.Mutex
+	listeners map[string]*server.MemoryListener
+	// cut says which ways are cut, from node to node; conns are what runs on them.
+	cut   map[[2]kafka.NodeID]bool
+	conns map[net.Conn][2]kafka.NodeID
+}
+
+func newTestNet() *testNet {
+	return &testNet{listeners: map[string]*server.MemoryListener{}, cut: map[[2]kafka.NodeID]bool{},
+		conns: map[net.Conn][2]kafka.NodeID{}}
+}
+
+func (w *testNet) listen(address string) (net.Listener, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := server.NewMemoryListener(address)
+	w.listeners[address] = l
+	return l, nil
+}
+
+// host gives the node that an address belongs to.
+func host(address string) kafka.NodeID {
+	var id int32
+	_, _ = fmt.Sscanf(address, "n%d:", &id)
+	return kafka.NodeID(id)
+}
+
+func (w *testNet) dial(from kafka.NodeID) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, _, address string) (net.Conn, error) {
+		way := [2]kafka.NodeID{from, host(address)}
+		w.mu.Lock()
+		l, cut := w.listeners[address], w.cut[way]
+		w.mu.Unlock()
+		if cut {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		if l == nil {
+			return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+		}
+		c, err := l.Dial(ctx)
+		if err != nil {
+			return nil, &net.OpError{Op: "dial", Err: errors.Join(err, syscall.ECONNREFUSED)}
+		}
+		w.mu.Lock()
+		w.conns[c] = way
+		w.mu.Unlock()
+		return c, nil
+	}
+}
+
+// isolate cuts a node off, or heals the cut. What is open breaks.
+func (w *testNet) isolate(id kafka.NodeID, on bool, others ...kafka.NodeID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, o := range others {
+		w.cut[[2]kafka.NodeID{id, o}], w.cut[[2]kafka.NodeID{o, id}] = on, on
+	}
+	for c, way := range w.conns {
+		if w.cut[way] {
+			_ = c.Close()
+			delete(w.conns, c)
+		}
+	}
+}
+
+// testCluster is a cluster in one process.
+type testCluster struct {
+	t     *testing.T
+	net   *testNet
+	ids   []kafka.NodeID
+	fs    map[kafka.NodeID]*vfs.Mem
+	nodes map[kafka.NodeID]*Node
+	// settings gives the configuration of a node.
+	settings func(kafka.NodeID) map[string]string
+}
+
+// quickQuorum are settings that make elections short.
+func quickQuorum() map[string]string {
+	return map[string]string{
+		"log.dirs": "/data", "controller.quorum.election.timeout.ms": "150", "controller.quorum.fetch.timeout.ms": "400",
+		"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "100",
+	}
+}
+
+// staticCluster describes nodes 1 to n that have both roles and stand in controller.quorum.voters. start starts them.
+func staticCluster(t *testing.T, n int, more ...string) *testCluster {
+	c := &testCluster{t: t, net: newTestNet(), fs: map[kafka.NodeID]*vfs.Mem{}, nodes: map[kafka.NodeID]*Node{}}
+	var voters []string
+	for i := range n {
+		id := kafka.NodeID(i + 1)
+		c.ids = append(c.ids, id)
+		c.fs[id] = vfs.NewMem(vfs.MemOptions{})
+		voters = append(voters, fmt.Sprintf("%d@n%d:9093", id, id))
+	}
+	c.settings = func(id kafka.NodeID) map[string]string {
+		out := quickQuorum()
+		out["node.id"] = fmt.Sprint(id)
+		out["listeners"] = fmt.Sprintf("PLAINTEXT://n%d:9092,CONTROLLER://n%d:9093", id, id)
+		out["advertised.listeners"] = fmt.Sprintf("PLAINTEXT://n%d:9092", id)
+		out["controller.quorum.voters"] = strings.Join(voters, ",")
+		for _, kv := range more {
+			k, v, _ := strings.Cut(kv, "=")
+			out[k] = v
+		}
+		return out
+	}
+	t.Cleanup(c.end)
+	return c
+}
+
+// start starts nodes side by side, all when none is named, and waits until they serve.
+func (c *testCluster) start(ids ...kafka.NodeID) {
+	c.t.Helper()
+	if len(ids) == 0 {
+		ids = c.ids
+	}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	for _, id := range ids {
+		fs := c.fs[id]
+		all.Go(func() {
+			n, err := c.begin(id, fs)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				c.t.Errorf("node %d: %v", id, err)
+				return
+			}
+			c.nodes[id] = n
+		})
+	}
+	all.Wait()
+	if c.t.Failed() {
+		c.t.FailNow()
+	}
+}
+
+func (c *testCluster) begin(id kafka.NodeID, fs vfs.FS) (*Node, error) {
+	static, err := config.Load([]config.Layer{config.MapLayer("test", c.settings(id))}, config.Options{})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	logger := slog.New(slog.NewTextHandler(c.t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})).With("node", id)
+	return Start(ctx, Options{Config: static, FS: fs, Log: logger, NoAdmin: true, Dial: c.net.dial(id), Listen: c.net.listen})
+}
+
+func (c *testCluster) end() {
+	for _, n := range c.nodes {
+		n.Kill()
+	}
+}
+
+// kill stops a node as a crash would; its disk keeps what was written. Started again, it finds it.
+func (c *testCluster) kill(id kafka.NodeID) {
+	n := c.nodes[id]
+	delete(c.nodes, id)
+	c.fs[id].Crash()
+	n.Kill()
+	c.fs[id] = c.fs[id].KillClone()
+}
+
+// stop stops a node in good order.
+func (c *testCluster) stop(id kafka.NodeID) {
+	c.t.Helper()
+	n := c.nodes[id]
+	delete(c.nodes, id)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := n.Stop(ctx); err != nil {
+		c.t.Errorf("node %d stops: %v", id, err)
+	}
+}
+
+// active gives the node whose controller is in office, once all that run agree on it.
+func (c *testCluster) active() kafka.NodeID {
+	c.t.Helper()
+	var leader kafka.NodeID
+	c.eventually("the nodes agree on a controller", func() bool {
+		leader = kafka.NoNode
+		for _, n := range c.nodes {
+			at := n.control.exchange.inOffice()
+			if at.leader == kafka.NoNode || leader != kafka.NoNode && at.leader != leader {
+				return false
+			}
+			leader = at.leader
+		}
+		return c.nodes[leader] != nil
+	})
+	return leader
+}
+
+// eventually waits until something is so.
+func (c *testCluster) eventually(what string, so func() bool) {
+	c.t.Helper()
+	for end := time.Now().Add(15 * time.Second); !so(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			c.t.Fatalf("not within 15 s: %s", what)
+		}
+	}
+}
+
+// other gives a running node that is not the given one.
+func (c *testCluster) other(than kafka.NodeID) kafka.NodeID {
+	for _, id := range c.ids {
+		if id != than && c.nodes[id] != nil {
+			return id
+		}
+	}
+	c.t.Fatal("there is no other node")
+	return kafka.NoNode
+}
+
+// ask sends a request to a node's client listener, as a client does.
+func ask[R kmsg.Response](c *testCluster, id kafka.NodeID, r kmsg.Request) R {
+	c.t.Helper()
+	conn, err := c.net.dial(0)(c.t.Context(), "tcp", fmt.Sprintf("n%d:9092", id))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(15 * time.Second))
+	if _, err := conn.Write(kmsg.NewRequestFormatter(kmsg.FormatterClientID("test")).AppendRequest(nil, r, 7)); err != nil {
+		c.t.Fatal(err)
+	}
+	resp := r.ResponseKind()
+	if err := readResponse(conn, r, resp); err != nil {
+		c.t.Fatalf("node %d, %s: %v", id, kmsg.NameForKey(r.Key()), err)
+	}
+	return resp.(R)
+}
+
+func readResponse(conn net.Conn, r kmsg.Request, resp kmsg.Response) error {
+	head := make([]byte, 4)
+	if _, err := readFull(conn, head); err != nil {
+		return err
+	}
+	body := make([]byte, int(head[0])<<24|int(head[1])<<16|int(head[2])<<8|int(head[3]))
+	if _, err := readFull(conn, body); err != nil {
+		return err
+	}
+	skip := 4
+	if r.IsFlexible() && r.Key() != int16(kmsg.ApiVersions) {
+		skip = 5
+	}
+	resp.SetVersion(r.GetVersion())
+	return resp.ReadFrom(body[skip:])
+}
+
+func readFull(conn net.Conn, b []byte) (int, error) {
+	n := 0
+	for n < len(b) {
+		k, err := conn.Read(b[n:])
+		n += k
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// create makes a topic through a node and checks that the node shows it when it has answered.
+func (c *testCluster) create(via kafka.NodeID, topic string, partitions int32, factor int16) {
+	c.t.Helper()
+	r := kmsg.NewPtrCreateTopicsRequest()
+	r.Version, r.TimeoutMillis = 7, 10_000
+	x := kmsg.NewCreateTopicsRequestTopic()
+	x.Topic, x.NumPartitions, x.ReplicationFactor = topic, partitions, factor
+	r.Topics = append(r.Topics, x)
+	resp := ask[*kmsg.CreateTopicsResponse](c, via, r)
+	if code := kafka.Code(resp.Topics[0].ErrorCode); code != kafka.None {
+		c.t.Fatalf("topic %s through node %d: %s", topic, via, code.Name())
+	}
+	if _, ok := c.nodes[via].publisher.Image().Topic(topic); !ok {
+		c.t.Errorf("node %d has answered and does not show topic %s", via, topic)
+	}
+}
+
+// TestThreeVoters: three nodes elect a controller, make a topic through any of them, lose the leader and go on; who comes
+// back joins again.
+func TestThreeVoters(t *testing.T) {
+	c := staticCluster(t, 3)
+	began := time.Now()
+	c.start()
+	t.Logf("serving after %v", time.Since(began))
+	leader := c.active()
+	for _, id := range c.ids {
+		c.create(id, fmt.Sprintf("topic-%d", id), 3, 3)
+	}
+	began = time.Now()
+	c.kill(leader)
+	next := c.active()
+	t.Logf("another leader after %v", time.Since(began))
+	if next == leader {
+		t.Fatal("the dead node leads")
+	}
+	c.create(next, "after", 1, 2)
+	c.create(c.other(next), "later", 1, 2)
+	t.Logf("topics made after %v", time.Since(began))
+	c.start(leader)
+	for _, id := range c.ids {
+		c.eventually("every node shows everything", func() bool {
+			return c.nodes[id].publisher.Image().TopicCount() == 5
+		})
+	}
+}
