@@ -70,8 +70,8 @@ var moldauKeys = []Key{
 		"Producer ids the node remembers over all partitions. A new id above it is refused with POLICY_VIOLATION; one "+
 			"that is known is never forgotten before producer.id.expiration.ms."),
 	key("moldau.group.memory.max.bytes", Long, "536870912", atLeast(1<<20), ReadOnly, Low,
-		"What members of classic groups may take in memory that no log holds: their protocols, and ids handed out. Beyond it "+
-			"nobody else may join; clients try again."),
+		"What members of groups may take in memory with what they tell of themselves, and a quarter of it ids handed out to "+
+			"clients that have not come yet. Beyond it nobody else may join; clients try again."),
 	key("moldau.group.consumer.unsettled.heartbeat.interval.ms", Int, "500", atLeast(0), ReadOnly, Low,
 		"Heartbeat interval given to members of a consumer group while it rebalances and shortly after (ms), if it is "+
 			"shorter than their own; larger by 1 ms a member in large groups. 0: always their own, as in Kafka."),

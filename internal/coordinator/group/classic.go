@@ -25,8 +25,10 @@ type classicGroup struct {
 	byID         map[string]*classicMember
 	static       map[string]*classicMember // by instance id
 	pending      map[string]struct{}       // ids handed out to clients that have not joined with them (KIP-394)
+	handedOut    []string                  // the same, oldest first, and some that are not pending any more
 	votes        map[string]int            // how many members support a protocol
-	bytes        int64                     // what members and ids that were handed out take
+	bytes        int64                     // what members take
+	idBytes      int64                     // what ids that were handed out take
 	joining      int                       // members whose JoinGroup is parked
 	unsynced     int                       // members of this generation that have not sent SyncGroup
 	topics       map[string]struct{}       // what members subscribe to; nil: not known

@@ -43,7 +43,7 @@ func (m *Machine) classicJoin(now time.Time, p *coordinator.Pending, r *kmsg.Joi
 	case !m.hasMemory(g, p, r):
 		return refuse(kafka.CoordinatorNotAvailable, r.MemberID) // which clients try again after
 	case g == nil:
-		return m.found(now, p, r, rnd)
+		return m.found(now, p, r, rnd, nil)
 	case g.classic() == nil:
 		return refuse(kafka.InconsistentGroupProtocol, "")
 	}
@@ -52,8 +52,10 @@ func (m *Machine) classicJoin(now time.Time, p *coordinator.Pending, r *kmsg.Joi
 	return t.Result
 }
 
-// found writes an empty group, so that it outlives this node, and joins it then.
-func (m *Machine) found(now time.Time, p *coordinator.Pending, r *kmsg.JoinGroupRequest, rnd *rand.Rand) coordinator.Result {
+// found writes an empty group, so that it outlives this node, and joins it then. history is what is known of a group of
+// another kind that it stands for.
+func (m *Machine) found(now time.Time, p *coordinator.Pending, r *kmsg.JoinGroupRequest, rnd *rand.Rand,
+	history []Rebalance) coordinator.Result {
 	record := groupMetadataRecord(r.Group, groupMetadata{sinceMs: now.UnixMilli()})
 	return coordinator.Result{
 		Scope:   r.Group,
@@ -62,7 +64,9 @@ func (m *Machine) found(now time.Time, p *coordinator.Pending, r *kmsg.JoinGroup
 			if err != nil {
 				return failed(p, r.Group, err)
 			}
-			m.groups[r.Group].classic().restore()
+			g := m.groups[r.Group]
+			g.history = history
+			g.classic().restore()
 			return m.classicJoin(now, p, r, rnd)
 		},
 	}
@@ -71,7 +75,6 @@ func (m *Machine) found(now time.Time, p *coordinator.Pending, r *kmsg.JoinGroup
 // join goes through the checks in Kafka's order: size, protocols, member.
 func (t *turn) join(p *coordinator.Pending, r *kmsg.JoinGroupRequest, maxSize int) {
 	c := t.c
-	_, pending := c.pending[r.MemberID]
 	switch {
 	case !c.hasRoom(r.MemberID, maxSize):
 		t.turnAway(p, r.MemberID)
@@ -83,7 +86,7 @@ func (t *turn) join(p *coordinator.Pending, r *kmsg.JoinGroupRequest, maxSize in
 		t.handOut(p, r, t.newMemberID(p.Call.ClientID))
 	case r.MemberID == "":
 		t.admit(p, r, t.newMemberID(p.Call.ClientID))
-	case pending && r.InstanceID == nil:
+	case c.isPending(r.MemberID) && r.InstanceID == nil:
 		t.Timers = append(t.Timers, coordinator.Timer{Key: c.pendingTimer(r.MemberID)})
 		t.admit(p, r, r.MemberID)
 	default:
@@ -106,7 +109,7 @@ func (c *classicGroup) hasRoom(id string, maxSize int) bool {
 
 // turnAway refuses a member for the group's size; one that was a member is none any more.
 func (t *turn) turnAway(p *coordinator.Pending, id string) {
-	if _, ok := t.c.pending[id]; ok {
+	if t.c.isPending(id) {
 		t.forget(id)
 	}
 	if m := t.c.byID[id]; m != nil {
@@ -131,6 +134,7 @@ func (t *turn) newMemberID(prefix string) string {
 
 // handOut gives a client the id to join with. It counts as missing in a rebalance until it comes or its time is up.
 func (t *turn) handOut(p *coordinator.Pending, r *kmsg.JoinGroupRequest, id string) {
+	t.makeRoomFor(id)
 	t.c.pend(id)
 	t.arm(timerPendingMember, id, t.now.Add(time.Duration(r.SessionTimeoutMillis)*time.Millisecond))
 	t.refuseJoin(p, kafka.MemberIDRequired, id)

@@ -227,7 +227,7 @@ func (t *turn) drop(m *classicMember, reason string) {
 
 // pendingTimeout is told that an id that was handed out was not used in time.
 func (t *turn) pendingTimeout(id string) {
-	if _, ok := t.c.pending[id]; !ok {
+	if !t.c.isPending(id) {
 		return
 	}
 	t.c.unpend(id)

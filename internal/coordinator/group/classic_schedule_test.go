@@ -376,15 +376,18 @@ func (w *classicWorld) sound() {
 }
 
 func (w *classicWorld) unsound(c *classicGroup) string {
-	takes := int64(0)
+	takes, ids := int64(0), int64(0)
 	for _, m := range c.roster {
 		takes += m.bytes()
 	}
 	for id := range c.pending {
-		takes += int64(pendingOverhead + len(id))
+		ids += pendingBytes(id)
+		if !slices.Contains(c.handedOut, id) {
+			return id + " cannot be forgotten"
+		}
 	}
-	if takes != c.bytes {
-		return fmt.Sprintf("members take %d bytes and not %d", takes, c.bytes)
+	if takes != c.bytes || ids != c.idBytes {
+		return fmt.Sprintf("members take %d bytes and not %d, ids %d and not %d", takes, c.bytes, ids, c.idBytes)
 	}
 	joining, unsynced, votes := 0, 0, map[string]int{}
 	for _, m := range c.roster {

@@ -119,6 +119,12 @@ func (m *Machine) classicLeave(now time.Time, p *coordinator.Pending, r *kmsg.Le
 	}
 	t.left(gone, reason)
 	t.reply(p, resp)
+	if len(t.Records) > 0 {
+		// That the group is empty is written for its offsets' sake. Who left has left even if it cannot be, like one of many.
+		replies := t.Replies
+		t.Replies = nil
+		t.Then = func(time.Time, error) coordinator.Result { return coordinator.Result{Scope: r.Group, Replies: replies} }
+	}
 	return t.Result
 }
 
@@ -131,7 +137,7 @@ func (t *turn) leave(l kmsg.LeaveGroupRequestMember) (string, error) {
 	id := l.MemberID
 	if id == "" {
 		id = t.c.staticID(l)
-	} else if _, ok := t.c.pending[id]; ok {
+	} else if t.c.isPending(id) {
 		t.forget(id)
 		return id, nil
 	}

@@ -34,6 +34,8 @@ type consumerGroup struct {
 	named   map[string]int                  // topic name -> members that subscribe to it by name
 	pattern map[string]int                  // regular expression -> members that subscribe to it
 
+	bytes int64 // what the members take, see consumerMember.bytes
+
 	// Soft state.
 	evaluating bool            // its patterns are being evaluated
 	fresh      bool            // the hash is that of the present image

@@ -181,8 +181,9 @@ func (g *consumerGroup) forget(m *consumerMember) {
 	g.release(m.id, m.revoking)
 }
 
-// count counts what a member subscribes to.
+// count counts what a member subscribes to, and takes.
 func (g *consumerGroup) count(m *consumerMember) {
+	g.bytes += m.bytes()
 	for _, t := range m.topics {
 		g.named[t]++
 	}
@@ -192,6 +193,7 @@ func (g *consumerGroup) count(m *consumerMember) {
 }
 
 func (g *consumerGroup) uncount(m *consumerMember) {
+	g.bytes -= m.bytes()
 	for _, t := range m.topics {
 		lower(g.named, t)
 	}

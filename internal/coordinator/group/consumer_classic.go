@@ -67,11 +67,16 @@ func (m *Machine) classicJoinsEmpty(now time.Time, p *coordinator.Pending, r *km
 			respond(p, joinError(kafka.UnknownMemberID, r.MemberID))}}
 	case !newClassicGroup(g.id).supports(r.ProtocolType, r.Protocols):
 		return refuseClassicJoin(p, g.id, kafka.InconsistentGroupProtocol)
+	case !m.hasMemory(nil, p, r):
+		return refuseClassicJoin(p, g.id, kafka.CoordinatorNotAvailable)
 	}
 	return coordinator.Result{Scope: g.id, Records: g.kind.tombstones(),
 		Then: func(now time.Time, err error) coordinator.Result {
 			if err != nil {
 				return failed(p, r.Group, err)
+			}
+			if m.groups[r.Group] == nil { // it had no offsets
+				return m.found(now, p, r, rnd, g.history)
 			}
 			return m.classicJoin(now, p, r, rnd)
 		}}
@@ -107,6 +112,9 @@ func (t *consumerTurn) classicJoin(call coordinator.Call, r *kmsg.JoinGroupReque
 		return nil, err
 	}
 	member := was.heardClassic(call, r, subscription)
+	if err := t.checkMemory(was, member); err != nil {
+		return nil, err
+	}
 	before := t.epoch
 	if err := t.subscribe(was, known, member, nil); err != nil {
 		return nil, err

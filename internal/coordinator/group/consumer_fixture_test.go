@@ -18,7 +18,8 @@ import (
 // consumerShard is an offsetShard with the settings of consumer groups.
 type consumerShard struct {
 	*offsetShard
-	conf ConsumerSettings
+	conf   ConsumerSettings
+	memory *Memory
 }
 
 func newConsumerShard(t testing.TB, seed uint64) *consumerShard {
@@ -41,6 +42,7 @@ func newConsumerShard(t testing.TB, seed uint64) *consumerShard {
 
 func (s *consumerShard) machine() *Machine {
 	return New(Options{
+		Memory:   s.memory,
 		Settings: func() Settings { return s.settings },
 		Consumer: func(*metadata.Image, string) ConsumerSettings { return s.conf },
 	}, s.image)

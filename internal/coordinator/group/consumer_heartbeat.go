@@ -121,6 +121,9 @@ func (t *consumerTurn) heartbeat(call coordinator.Call, r *kmsg.ConsumerGroupHea
 		return nil, err
 	}
 	member := was.heard(call, r)
+	if err := t.checkMemory(was, member); err != nil {
+		return nil, err
+	}
 	if err := t.subscribe(was, known, member, call.May); err != nil {
 		return nil, err
 	}

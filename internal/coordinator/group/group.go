@@ -15,7 +15,7 @@ type group struct {
 	offsets offsets
 	pending map[kafka.ProducerID]*offsets // of open transactions; nil when there never were any
 	history []Rebalance                   // the last ones, oldest first
-	charged int64                         // to Options.Memory, in bytes
+	charged taken                         // of Options.Memory
 }
 
 // What ListGroups shows of kinds.
@@ -36,7 +36,7 @@ func (m *Machine) create(id string) *group {
 // offsets, or none.
 func (m *Machine) vacate(g *group) {
 	if g.offsets.empty() && !g.open() {
-		m.charge(g, 0)
+		m.charge(g, taken{})
 		delete(m.groups, g.id)
 		return
 	}

@@ -308,9 +308,11 @@ func TestMemoryOfMembers(t *testing.T) {
 	b.settings.MaxSession = time.Hour
 	codes := map[kafka.Code]int{}
 	var ids []string
+	var last kafka.Code
 	b.answered = func(_ *coordinator.Pending, a coordinator.Answer) {
 		if r, ok := a.Body.(*kmsg.JoinGroupResponse); ok {
-			codes[kafka.Code(r.ErrorCode)]++
+			last = kafka.Code(r.ErrorCode)
+			codes[last]++
 			ids = append(ids, r.MemberID)
 		}
 	}
@@ -326,8 +328,30 @@ func TestMemoryOfMembers(t *testing.T) {
 	for i := range 3000 {
 		b.request("client", join(9, fmt.Sprint("ids-", i%3), 0))
 	}
-	if codes[kafka.CoordinatorNotAvailable] < 500 || codes[kafka.MemberIDRequired] < 500 || memory.Used() > memory.Max {
-		t.Errorf("%v, %d bytes", codes, memory.Used())
+	if codes[kafka.MemberIDRequired] != 3000 || memory.Used() > memory.Max/3 || memory.Used() < memory.Max/5 || len(b.timers) > 350 {
+		t.Errorf("%v, %d bytes, %d timers", codes, memory.Used(), len(b.timers))
+	}
+	// The oldest ids are known no more, the newest are, and groups that nobody floods have room for some.
+	comes := func(group, id string) kafka.Code {
+		r := join(9, group, 100)
+		r.MemberID = id
+		if p := b.request("client", r); b.isParked(p) {
+			return kafka.None
+		}
+		return last
+	}
+	if old, young := comes("ids-0", ids[1]), comes("ids-2", ids[3000]); old != kafka.UnknownMemberID || young != kafka.None {
+		t.Errorf("the first of 3000: %v, the last %v", old, young)
+	}
+	var quiet []string
+	for range leastPending {
+		b.request("client", join(9, "quiet", 100))
+		quiet = append(quiet, ids[len(ids)-1])
+	}
+	for _, id := range quiet {
+		if code := comes("quiet", id); code != kafka.None {
+			t.Errorf("a member of a quiet group: %v", code)
+		}
 	}
 	again := join(3, "steady", 100)
 	again.MemberID = member
@@ -350,6 +374,68 @@ func TestMemoryOfMembers(t *testing.T) {
 	if used := memory.Used(); used != 0 {
 		t.Errorf("%d bytes after the shard is gone", used)
 	}
+}
+
+// TestMemoryOfConsumers: members of consumer groups, in either protocol, are bounded alike; those that are there go on, and may
+// bring less; what the log brings back counts.
+func TestMemoryOfConsumers(t *testing.T) {
+	s := newConsumerShard(t, 1)
+	memory := &Memory{Max: 1 << 20}
+	s.memory = memory
+	s.restart()
+	topics := func(n int) []string {
+		var out []string
+		for i := range n {
+			out = append(out, fmt.Sprintf("%0200d", i))
+		}
+		return out
+	}
+	join := func(member string, n int) error {
+		r := beat("g", member, 0)
+		r.SubscribedTopicNames = topics(n)
+		_, err := s.beats(r)
+		return err
+	}
+	if err := join("a", 3000); err != nil {
+		t.Fatal(err)
+	}
+	full := memory.Used()
+	if err := join("b", 1000); kafka.CodeOf(err) != kafka.CoordinatorNotAvailable {
+		t.Errorf("a member beyond the limit: %v", err)
+	}
+	c := kmsg.NewConsumerMemberMetadata()
+	c.Topics = topics(1000)
+	classic := kmsg.NewPtrJoinGroupRequest()
+	classic.Version, classic.Group, classic.ProtocolType, classic.SessionTimeoutMillis = 3, "g", consumerProtocol, 10_000
+	classic.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range", Metadata: c.AppendTo(nil)}}
+	body, err := s.ask(classic, nil)
+	if err != nil || kafka.Code(body.(*kmsg.JoinGroupResponse).ErrorCode) != kafka.CoordinatorNotAvailable {
+		t.Errorf("a classic member beyond the limit: %v %v", body, err)
+	}
+	if memory.Used() != full || full < 3000*200 {
+		t.Errorf("%d bytes, were %d", memory.Used(), full)
+	}
+	epoch := s.m.groups["g"].kind.(*consumerGroup).roster["a"].epoch
+	if _, err := s.beats(beat("g", "a", epoch)); err != nil {
+		t.Errorf("a heartbeat: %v", err)
+	}
+	s.m.Close()
+	if memory.Used() != 0 {
+		t.Errorf("%d bytes after the shard is gone", memory.Used())
+	}
+	s.restart()
+	if memory.Used() != full {
+		t.Errorf("%d bytes after a load, were %d", memory.Used(), full)
+	}
+	less := beat("g", "a", epoch)
+	less.SubscribedTopicNames = topics(1)
+	if _, err := s.beats(less); err != nil || memory.Used() > 2000 {
+		t.Errorf("%d bytes with one topic: %v", memory.Used(), err)
+	}
+	if _, err := s.beats(beat("g", "a", -1)); err != nil || memory.Used() != 0 {
+		t.Errorf("%d bytes without members: %v", memory.Used(), err)
+	}
+	s.checkReplay()
 }
 
 // TestPatternsThatChangeMeanwhile: a group's patterns are evaluated one time after the other, those that come meanwhile too, and

@@ -52,8 +52,8 @@ type Machine struct {
 	open  map[kafka.ProducerID][]*group
 	last  kafka.Offset // of the newest record applied
 	sweep sweep
-	// charged is what of Options.Memory is this machine's, in bytes.
-	charged int64
+	// charged is what of Options.Memory is this machine's.
+	charged taken
 	// newTopics is the offset of the newest metadata that brought a topic.
 	newTopics int64
 	hashes    map[kafka.UUID]topicHash // of topics that consumer groups subscribe to

@@ -7,17 +7,28 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/coordinator"
+	"moldau/internal/kafka"
 )
 
-// Memory bounds what the members of classic groups take on a node that no log holds: their protocols while they join, and the
-// ids handed out to clients that may never come. A client can make as many of both as it likes, and they stay for as long
-// as it asks. The machines of a node share one. The zero value, or nil, has no bound.
+// Memory bounds what the members of groups take on a node, with what they tell of themselves while they join, and the ids
+// handed out to clients that may never come. A client can make as many of all as it likes, and they stay for as long as it
+// asks. The machines of a node share one. The zero value, or nil, has no bound.
 type Memory struct {
-	Max  int64 // bytes
-	used atomic.Int64
+	Max       int64 // bytes
+	used, ids atomic.Int64
 }
 
-// Used is what members take now, in bytes.
+// taken is what a group, or all of a machine, takes of a Memory, in bytes; ids is the part of all that ids handed out take.
+type taken struct{ all, ids int64 }
+
+// idShare is the part of a Memory that ids handed out may take: one in so many. Members come before clients that may
+// never be any.
+const idShare = 4
+
+// leastPending is how many ids a group may have handed out however many others have.
+const leastPending = 10
+
+// Used is what members and ids take now, in bytes.
 func (x *Memory) Used() int64 {
 	if x == nil {
 		return 0
@@ -25,9 +36,10 @@ func (x *Memory) Used() int64 {
 	return x.used.Load()
 }
 
-func (x *Memory) add(n int64) {
+func (x *Memory) add(t taken) {
 	if x != nil {
-		x.used.Add(n)
+		x.used.Add(t.all)
+		x.ids.Add(t.ids)
 	}
 }
 
@@ -35,10 +47,16 @@ func (x *Memory) room(n int64) bool {
 	return x == nil || x.Max <= 0 || n <= 0 || x.used.Load()+n <= x.Max
 }
 
-// What a member, one of its protocols and an id that was handed out take beside their bytes: structs, map entries and timers.
+func (x *Memory) roomForID(n int64) bool {
+	return x == nil || x.Max <= 0 || x.ids.Load()+n <= x.Max/idShare
+}
+
+// What a member, one of its protocols, a topic that it names and an id that was handed out take beside their bytes: structs,
+// map entries and timers.
 const (
 	memberOverhead   = 600
 	protocolOverhead = 50
+	topicOverhead    = 80
 	pendingOverhead  = 400
 )
 
@@ -58,21 +76,36 @@ func protocolBytes(protocols []kmsg.JoinGroupRequestProtocol) int {
 	return n
 }
 
-// pend notes an id that was handed out.
-func (c *classicGroup) pend(id string) {
-	if c.pending == nil {
-		c.pending = map[string]struct{}{}
+// bytes is what a member of a consumer group takes beside its partitions, which exist anyway.
+func (m *consumerMember) bytes() int64 {
+	n := memberOverhead + len(m.id) + len(m.clientID) + len(m.clientHost) + len(m.regex)
+	for _, s := range []*string{m.instance, m.rack, m.assignor} {
+		if s != nil {
+			n += len(*s)
+		}
 	}
-	c.pending[id] = struct{}{}
-	c.bytes += int64(pendingOverhead + len(id))
+	for _, t := range m.topics {
+		n += topicOverhead + len(t)
+	}
+	if m.classic != nil {
+		for _, p := range m.classic.protocols {
+			n += protocolOverhead + len(p.name) + len(p.metadata)
+		}
+	}
+	return int64(n)
 }
 
-// unpend drops an id that was handed out, if it was.
-func (c *classicGroup) unpend(id string) {
-	if _, ok := c.pending[id]; ok {
-		delete(c.pending, id)
-		c.bytes -= int64(pendingOverhead + len(id))
+// checkMemory refuses a member that brings more than may stay; clients try again. One that brings no more than it had is
+// always let in.
+func (t *consumerTurn) checkMemory(was, member *consumerMember) error {
+	n := member.bytes()
+	if old := t.g.roster[was.id]; old != nil {
+		n -= old.bytes()
 	}
+	if !t.m.o.Memory.room(n) {
+		return kafka.Errorf(kafka.CoordinatorNotAvailable, "The members of all groups take as much memory as they may.")
+	}
+	return nil
 }
 
 // hasMemory says whether what a JoinGroup brings may stay. A member that brings no more than it had is always let in.
@@ -92,18 +125,23 @@ func (m *Machine) settle(id string) {
 	if g == nil {
 		return
 	}
-	n := int64(0)
-	if c := g.classic(); c != nil {
-		n = c.bytes
+	var t taken
+	switch k := g.kind.(type) {
+	case *classicGroup:
+		t = taken{all: k.bytes + k.idBytes, ids: k.idBytes}
+	case *consumerGroup:
+		t.all = k.bytes
 	}
-	m.charge(g, n)
+	m.charge(g, t)
 }
 
-func (m *Machine) charge(g *group, n int64) {
-	if n != g.charged {
-		m.o.Memory.add(n - g.charged)
-		m.charged += n - g.charged
-		g.charged = n
+func (m *Machine) charge(g *group, t taken) {
+	if t != g.charged {
+		more := taken{all: t.all - g.charged.all, ids: t.ids - g.charged.ids}
+		m.o.Memory.add(more)
+		m.charged.all += more.all
+		m.charged.ids += more.ids
+		g.charged = t
 	}
 }
 
@@ -118,6 +156,6 @@ func (m *Machine) settled(r coordinator.Result) coordinator.Result {
 
 // Close gives back what the groups took: the shard is not led here any more.
 func (m *Machine) Close() {
-	m.o.Memory.add(-m.charged)
-	m.charged = 0
+	m.o.Memory.add(taken{all: -m.charged.all, ids: -m.charged.ids})
+	m.charged = taken{}
 }

@@ -111,6 +111,9 @@ func (b *Broker) reportCreation(names []string, r ControlReply) {
 	}
 }
 
+// leastSegment is the least value of segment.bytes of a topic (KIP-1030).
+const leastSegment = 1 << 20
+
 // automaticTopic describes a topic as it is created without being described by anybody: with the defaults, or with what
 // a coordinator needs of its own topic.
 func (b *Broker) automaticTopic(name string) kmsg.CreateTopicsRequestTopic {
@@ -122,6 +125,8 @@ func (b *Broker) automaticTopic(name string) kmsg.CreateTopicsRequestTopic {
 		t.Configs = append(t.Configs, c)
 	}
 	number := func(key string) string { return strconv.FormatInt(b.Config.Int64(key), 10) }
+	// These keys may be smaller than a topic's segments: Kafka tries to create the topic for ever then.
+	segment := func(key string) string { return strconv.FormatInt(max(b.Config.Int64(key), leastSegment), 10) }
 	size := func(partitions, replicas string) {
 		t.NumPartitions, t.ReplicationFactor = int32(b.Config.Int64(partitions)), int16(b.Config.Int64(replicas))
 	}
@@ -130,13 +135,13 @@ func (b *Broker) automaticTopic(name string) kmsg.CreateTopicsRequestTopic {
 		size("offsets.topic.num.partitions", "offsets.topic.replication.factor")
 		set("cleanup.policy", "compact")
 		set("compression.type", "producer")
-		set("segment.bytes", number("offsets.topic.segment.bytes"))
+		set("segment.bytes", segment("offsets.topic.segment.bytes"))
 	case kafka.TransactionsTopic:
 		size("transaction.state.log.num.partitions", "transaction.state.log.replication.factor")
 		set("cleanup.policy", "compact")
 		set("compression.type", "uncompressed")
 		set("min.insync.replicas", number("transaction.state.log.min.isr"))
-		set("segment.bytes", number("transaction.state.log.segment.bytes"))
+		set("segment.bytes", segment("transaction.state.log.segment.bytes"))
 		set("unclean.leader.election.enable", "false")
 	case kafka.ShareStateTopic:
 		size("share.coordinator.state.topic.num.partitions", "share.coordinator.state.topic.replication.factor")
@@ -144,7 +149,7 @@ func (b *Broker) automaticTopic(name string) kmsg.CreateTopicsRequestTopic {
 		set("compression.type", "producer")
 		set("min.insync.replicas", number("share.coordinator.state.topic.min.isr"))
 		set("retention.ms", "-1")
-		set("segment.bytes", number("share.coordinator.state.topic.segment.bytes"))
+		set("segment.bytes", segment("share.coordinator.state.topic.segment.bytes"))
 	}
 	return t
 }

@@ -367,17 +367,29 @@ func TestInternalTopics(t *testing.T) {
 		t.Errorf("transactions: %+v", txns)
 	}
 	for _, name := range []string{"__consumer_offsets", "__transaction_state", "__share_group_state"} {
-		topic := f.automaticTopic(name)
-		var settings []config.Assignment
-		for _, c := range topic.Configs {
-			settings = append(settings, config.Assignment{Name: c.Name, Value: c.Value})
-		}
-		if _, err := f.Resolver(f.Image()).NewTopic(settings); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		if topic.NumPartitions < 1 || topic.ReplicationFactor < 1 || setting(topic, "cleanup.policy") == "none" {
-			t.Errorf("%s: %+v", name, topic)
-		}
+		checkAutomatic(t, f, name)
+	}
+	// What Kafka accepts for the broker and refuses for the topic.
+	f, _ = newAdmin(t, "offsets.topic.segment.bytes", "1", "transaction.state.log.segment.bytes", "1000000",
+		"share.coordinator.state.topic.segment.bytes", "4096")
+	for _, name := range []string{"__consumer_offsets", "__transaction_state", "__share_group_state"} {
+		checkAutomatic(t, f, name)
+	}
+}
+
+// checkAutomatic checks that a topic of a coordinator can be created.
+func checkAutomatic(t *testing.T, f *fixture, name string) {
+	t.Helper()
+	topic := f.automaticTopic(name)
+	var settings []config.Assignment
+	for _, c := range topic.Configs {
+		settings = append(settings, config.Assignment{Name: c.Name, Value: c.Value})
+	}
+	if _, err := f.Resolver(f.Image()).NewTopic(settings); err != nil {
+		t.Errorf("%s: %v", name, err)
+	}
+	if topic.NumPartitions < 1 || topic.ReplicationFactor < 1 || len(topic.Configs) == 0 {
+		t.Errorf("%s: %+v", name, topic)
 	}
 }
 
