@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -55,11 +56,11 @@ func (n *Node) servePartition(w http.ResponseWriter, r *http.Request) {
 		answerAdmin(w, nil, kafka.Errorf(kafka.UnknownTopicOrPartition, "%s is no partition", r.PathValue("partition")))
 		return
 	}
-	e, err := n.explainPartition(kafka.TopicPartition{Topic: r.PathValue("topic"), Partition: int32(index)})
+	e, err := n.explainPartition(r.Context(), kafka.TopicPartition{Topic: r.PathValue("topic"), Partition: int32(index)})
 	answerAdmin(w, e, err)
 }
 
-func (n *Node) explainPartition(tp kafka.TopicPartition) (PartitionExplanation, error) {
+func (n *Node) explainPartition(ctx context.Context, tp kafka.TopicPartition) (PartitionExplanation, error) {
 	known, ok := n.publisher.Image().Partition(tp)
 	if !ok {
 		return PartitionExplanation{}, kafka.Errorf(kafka.UnknownTopicOrPartition, "topic %s has no partition %d", tp.Topic, tp.Partition)
@@ -72,6 +73,7 @@ func (n *Node) explainPartition(tp kafka.TopicPartition) (PartitionExplanation, 
 		return PartitionExplanation{}, kafka.Errorf(kafka.CodeOf(err), "this node does not lead it, node %d does", known.Leader)
 	}
 	open, verdicts := n.openTransactions([]*replica.Partition{p})
+	n.askElsewhere(ctx, open, verdicts, func(openHere) bool { return true })
 	info := p.Info()
 	out := PartitionExplanation{Topic: tp.Topic, Partition: tp.Partition, Leader: int32(info.Leader),
 		LeaderEpoch: int32(info.LeaderEpoch), Replicas: numbers(info.Replicas), ISR: numbers(info.ISR), Now: n.o.Now(),
@@ -118,7 +120,7 @@ func (o openHere) explain(v verdict) OpenTransaction {
 	case v == hangs:
 		out.Waits = "nobody: no coordinator has its producer id"
 	case v == unknown:
-		out.Waits = "a coordinator that is not on this node, or nobody"
+		out.Waits = "a coordinator that could not be asked, or nobody"
 	case o.owner.Deciding():
 		out.Waits = "its marker, which the coordinator is writing"
 	default:

@@ -175,3 +175,44 @@ func TestLetters(t *testing.T) {
 		t.Errorf("%d letters", len(l))
 	}
 }
+
+// TestHangingIsFoundElsewhere: coordinators on other brokers tell which transactions they will end. As long as one has
+// not answered, nothing is called hanging.
+func TestHangingIsFoundElsewhere(t *testing.T) {
+	n := startApart(t)
+	defer n.Kill()
+	createTopic(t, n, "one")
+	createTransactions(t, n)
+	who := begin(t, n, "tx", "one")
+	appendOpen(t, n, "one", coordinator.Stamp{ID: 4711})
+	p, err := n.manager.Get(kafka.TopicPartition{Topic: "one"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := func(want func(openHere) bool) map[kafka.ProducerID]verdict {
+		open, verdicts := n.openTransactions([]*replica.Partition{p})
+		for i := range open {
+			open[i].owner, verdicts[i] = nil, unknown // as if no coordinator were here
+		}
+		n.askElsewhere(t.Context(), open, verdicts, want)
+		out := map[kafka.ProducerID]verdict{}
+		for i, o := range open {
+			out[o.info.ProducerID] = verdicts[i]
+			if o.held() && (o.owner.TransactionalID != "tx" || o.owner.State != txn.Ongoing || o.owner.Timeout != time.Minute || o.owner.Began.IsZero()) {
+				t.Errorf("%+v", o.owner)
+			}
+		}
+		return out
+	}
+	everything := func(openHere) bool { return true }
+	if got := look(everything); got[who.ID] != ends || got[4711] != hangs || len(got) != 2 {
+		t.Error(got)
+	}
+	if got := look(func(openHere) bool { return false }); got[who.ID] != unknown || got[4711] != unknown {
+		t.Error(got)
+	}
+	n.coordinators.peers.close()
+	if got := look(everything); got[who.ID] != unknown || got[4711] != unknown {
+		t.Error(got)
+	}
+}

@@ -30,7 +30,7 @@ type verdict int8
 const (
 	ends    verdict = iota // its coordinator does
 	hangs                  // nobody does
-	unknown                // a coordinator on another node might, or one that is being loaded
+	unknown                // a coordinator on another broker might, or one that is being loaded: see askElsewhere
 )
 
 // openTransactions finds the transactions that are open on partitions led here, and who owns them.

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"time"
 
 	"moldau/internal/coordinator"
@@ -14,6 +15,8 @@ const (
 	txnSurveyEvery = 10 * time.Second
 	// lateAfter is how long after the longest timeout a coordinator has surely ended a transaction, if it knows of it.
 	lateAfter = 5 * time.Minute
+	// askAfter is how long a transaction may be open before coordinators on other brokers are asked about it.
+	askAfter = time.Minute
 )
 
 // txnSurvey looks over the open transactions of this node, for metrics, and tells the log of those that hang.
@@ -29,6 +32,10 @@ type openKey struct {
 	partition kafka.TopicPartition
 	producer  kafka.ProducerID
 	start     kafka.Offset
+}
+
+func (o openHere) key() openKey {
+	return openKey{o.p.TopicPartition(), o.info.ProducerID, o.info.TxnStart}
 }
 
 // seenOpen is since when a transaction has had no coordinator that is known.
@@ -79,6 +86,10 @@ func (s *txnSurvey) coordinated(now time.Time) {
 // partitions looks at the transactions that are open on the partitions led here.
 func (s *txnSurvey) partitions(now time.Time) {
 	open, verdicts := s.n.openTransactions(s.n.manager.All())
+	s.n.askElsewhere(context.Background(), open, verdicts, func(o openHere) bool {
+		x := s.seen[o.key()]
+		return x != nil && now.Sub(x.first) >= askAfter
+	})
 	var hanging, lag int64
 	seen := map[openKey]*seenOpen{}
 	for i, o := range open {
@@ -86,7 +97,7 @@ func (s *txnSurvey) partitions(now time.Time) {
 		if verdicts[i] == ends {
 			continue
 		}
-		key := openKey{o.p.TopicPartition(), o.info.ProducerID, o.info.TxnStart}
+		key := o.key()
 		x := s.seen[key]
 		if x == nil {
 			x = &seenOpen{first: now}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"moldau/internal/coordinator"
 	"moldau/internal/kafka"
 )
@@ -99,4 +101,29 @@ func (e *entry) explain() Explanation {
 		out.Began = time.UnixMilli(e.startMs)
 	}
 	return out
+}
+
+// Described reads what a coordinator on another broker tells of an id (DescribeTransactions). It is false when that says
+// nothing: an error, or a state that is none of an id that lives.
+func Described(d *kmsg.DescribeTransactionsResponseTransactionState) (Explanation, bool) {
+	name := d.State
+	if name == "PrepareEpochFence" { // Kafka's own: on the way to PrepareAbort
+		name = PrepareAbort.String()
+	}
+	at := slices.Index(stateNames[:], name)
+	if d.ErrorCode != 0 || at < 0 {
+		return Explanation{}, false
+	}
+	out := Explanation{TransactionalID: d.TransactionalID, State: State(at), Timeout: time.Duration(d.TimeoutMillis) * time.Millisecond,
+		Producer: coordinator.Stamp{ID: kafka.ProducerID(d.ProducerID), Epoch: kafka.ProducerEpoch(d.ProducerEpoch)}}
+	if out.Open() {
+		out.Began = time.UnixMilli(d.StartTimestamp)
+	}
+	for _, t := range d.Topics {
+		for _, i := range t.Partitions {
+			out.Partitions = append(out.Partitions, kafka.TopicPartition{Topic: t.Topic, Partition: i})
+		}
+	}
+	slices.SortFunc(out.Partitions, comparePartitions)
+	return out, true
 }
