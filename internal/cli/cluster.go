@@ -83,7 +83,7 @@ func newCluster(s streams) *cobra.Command {
 		}
 		return v.print(s.out)
 	}
-	return group("cluster", "Show the cluster", info)
+	return group("cluster", "Show the cluster", info, newClusterStatus(s), newClusterBrokers(s), newClusterQuorum(s))
 }
 
 func (s *session) clusterInfo(ctx context.Context) (*clusterView, error) {
@@ -156,17 +156,8 @@ func (s *session) addVersions(ctx context.Context, v *clusterView) {
 
 // quorum describes the metadata quorum, nil when nobody tells.
 func (s *session) quorum(ctx context.Context) *quorumView {
-	req := kmsg.NewPtrDescribeQuorumRequest()
-	t := kmsg.NewDescribeQuorumRequestTopic()
-	t.Topic = "__cluster_metadata"
-	t.Partitions = append(t.Partitions, kmsg.NewDescribeQuorumRequestTopicPartition())
-	req.Topics = append(req.Topics, t)
-	resp, err := req.RequestWith(ctx, s)
-	if err != nil || resp.ErrorCode != 0 || len(resp.Topics) == 0 || len(resp.Topics[0].Partitions) == 0 {
-		return nil
-	}
-	p := resp.Topics[0].Partitions[0]
-	if p.ErrorCode != 0 {
+	p, _, err := s.describeQuorum(ctx)
+	if err != nil {
 		return nil
 	}
 	q := &quorumView{Leader: p.LeaderID, LeaderEpoch: p.LeaderEpoch, HighWatermark: p.HighWatermark,

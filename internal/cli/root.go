@@ -77,7 +77,7 @@ The tools work with every broker that speaks Kafka's protocol.`
 	root.SetErr(s.err)
 	root.SetFlagErrorFunc(flagError)
 	for _, add := range []func(streams) *cobra.Command{
-		newServe, newTopic, newProduce, newConsume, newGroup, newTxn, newConfig, newCluster, newExplain, newLog, newDoctor, newBench,
+		newServe, newTopic, newProduce, newConsume, newGroup, newTxn, newConfig, newCluster, newBroker, newExplain, newLog, newDoctor, newBench,
 		newSim, newCompletion, newVersion, newDocs,
 	} {
 		root.AddCommand(add(s))
