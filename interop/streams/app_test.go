@@ -41,18 +41,18 @@ func newApp(t *testing.T, n *process.Node, name string, program []byte, args ...
 }
 
 // keepRunning keeps the program running until there are total records of output. It is killed after a share of them
-// that differs, or after some seconds wherever it is, and every fourth time the broker is killed under it instead.
+// that differs, or after some seconds wherever it is, and every third time the broker is killed under it instead.
 func (a *app) keepRunning(ctx context.Context, rnd *rand.Rand, o *committed.Reader, total int) {
 	a.t.Helper()
 	share := total / 10
 	if testing.Short() {
-		share = total / 3
+		share = total / 4
 	}
 	a.Start()
 	for kills, brokers := 0, 0; ; {
 		enough := o.Count() + share + rnd.IntN(share)
 		soon := time.Now().Add(time.Hour)
-		if rnd.IntN(3) == 0 {
+		if !testing.Short() && rnd.IntN(3) == 0 {
 			soon = time.Now().Add(time.Duration(rnd.Int64N(int64(8 * time.Second))))
 		}
 		if a.waitFor(ctx, o, min(enough, total), soon) >= total {
@@ -61,7 +61,7 @@ func (a *app) keepRunning(ctx context.Context, rnd *rand.Rand, o *committed.Read
 			return
 		}
 		victim := "program"
-		if (kills+brokers)%4 == 2 {
+		if (kills+brokers)%3 == 1 {
 			victim = "broker"
 			brokers++
 			a.n.Kill()
