@@ -33,7 +33,8 @@ func Watch(t testing.TB, addr string, take func(*kgo.Record) error, topics ...st
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.ConsumeTopics(topics...), kgo.KeepControlRecords(),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchMaxWait(500*time.Millisecond), kgo.MetadataMinAge(100*time.Millisecond), kgo.UnknownTopicRetries(-1))
+		kgo.FetchMaxWait(500*time.Millisecond), kgo.UnknownTopicRetries(-1),
+		kgo.MetadataMinAge(100*time.Millisecond), kgo.MetadataMaxAge(time.Second)) // topics and partitions may come late
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +84,13 @@ func (r *Reader) Count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.seen
+}
+
+// String says how far it is.
+func (r *Reader) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return fmt.Sprintf("%d records, next offsets %v", r.seen, r.at)
 }
 
 // Err is what was found wrong first.
