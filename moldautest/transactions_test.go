@@ -139,6 +139,7 @@ func TestFencedProducer(t *testing.T) {
 	if !errors.Is(err, kerr.ProducerFenced) && !errors.Is(err, kerr.InvalidProducerEpoch) {
 		t.Fatal(err)
 	}
+	coordinated(t, n, "t", "orders").settled() // its markers are written
 	if got := stable(t, n, "orders"); !slices.Equal(got, []string{"kept"}) {
 		t.Fatal(got)
 	}
