@@ -3,7 +3,6 @@ package examples
 
 import (
 	"context"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -104,7 +103,6 @@ func TestPrograms(t *testing.T) {
 			t.Errorf("got (ok %v)\n%s", ok, got)
 		}
 	})
-	t.Run("offsets-outside", func(t *testing.T) { offsetsOutside(t, dir, n) })
 	t.Run("embed", func(t *testing.T) { embed(t, dir) })
 	t.Run("killed", func(t *testing.T) { killedPrograms(t, dir, n) })
 }
@@ -115,27 +113,6 @@ first gave up (\d \d)
 second has (\d \d)
 (?:.*\n)*first has (\d \d)
 (?:.*\n)*$`)
-
-// offsetsOutside runs the program, lets it crash between the work and the storing, and runs it again.
-func offsetsOutside(t *testing.T, dir string, n *moldau.Node) {
-	state := filepath.Join(t.TempDir(), "state.json")
-	args := []string{"-brokers", n.Address(), "-topic", "offsets-outside", "-state", state}
-	if got, ok := program(t, dir, "offsets-outside", args...); !ok ||
-		got != lines("starting at offset 0 with sum 0", "stored sum 10 and offset 4") {
-		t.Errorf("first run (ok %v):\n%s", ok, got)
-	}
-	if got, ok := program(t, dir, "offsets-outside", append(args, "-crash")...); ok || !strings.Contains(got, "crashed") {
-		t.Errorf("run with a crash (ok %v):\n%s", ok, got)
-	}
-	if got, ok := program(t, dir, "offsets-outside", args...); !ok ||
-		got != lines("starting at offset 4 with sum 10", "stored sum 30 and offset 12") {
-		t.Errorf("run after the crash (ok %v):\n%s", ok, got)
-	}
-	raw, err := os.ReadFile(state)
-	if err != nil || string(raw) != `{"sum":30,"next":12}` {
-		t.Errorf("state %s, %v", raw, err)
-	}
-}
 
 // embed runs the program twice on the same data.
 func embed(t *testing.T, dir string) {
