@@ -91,7 +91,7 @@ func TestControlAnswersEverybody(t *testing.T) {
 // TestNoHeartbeatAsksToReturn: while the node drains after its controlled shutdown, no heartbeat may ask to be unfenced.
 func TestNoHeartbeatAsksToReturn(t *testing.T) {
 	var sent []*kmsg.BrokerHeartbeatRequest
-	l := &lifecycle{publisher: newPublisher(), changed: make(chan struct{}, 1)}
+	l := &lifecycle{publisher: newPublisher(), changed: make(chan struct{}, 1), cordoned: func() []kafka.UUID { return nil }}
 	l.failed = func() (none []kafka.UUID) { return none }
 	l.submit = func(r kmsg.Request) *promise.Promise[api.ControlReply] {
 		sent = append(sent, r.(*kmsg.BrokerHeartbeatRequest))

@@ -33,6 +33,7 @@ type lifecycle struct {
 	submit, remind func(kmsg.Request) *promise.Promise[api.ControlReply]
 	publisher      *publisher
 	failed         func() []kafka.UUID // directories that failed since the start
+	cordoned       func() []kafka.UUID // directories that take nothing new; nil: nothing to tell
 	log            *slog.Logger
 	now            func() time.Time
 
@@ -250,6 +251,12 @@ func (l *lifecycle) heartbeat(fence, shutdown bool) kmsg.Request {
 	r.WantFence, r.WantShutdown = fence, shutdown
 	for _, d := range l.failed() {
 		r.OfflineLogDirs = append(r.OfflineLogDirs, d)
+	}
+	if closed := l.cordoned(); closed != nil {
+		r.CordonedLogDirs = [][16]byte{}
+		for _, d := range closed {
+			r.CordonedLogDirs = append(r.CordonedLogDirs, d)
+		}
 	}
 	return r
 }

@@ -62,7 +62,7 @@ func (o *testOffice) submit(r kmsg.Request) *promise.Promise[api.ControlReply] {
 }
 
 func desk(t *testing.T, o *testOffice) *lifecycle {
-	l := &lifecycle{publisher: newPublisher(), changed: make(chan struct{}, 1), submit: o.submit, remind: o.submit,
+	l := &lifecycle{publisher: newPublisher(), changed: make(chan struct{}, 1), submit: o.submit, remind: o.submit, cordoned: func() []kafka.UUID { return nil },
 		log: slog.New(slog.NewTextHandler(t.Output(), nil)), interval: time.Millisecond}
 	l.failed = func() (none []kafka.UUID) { return none }
 	return l
