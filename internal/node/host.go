@@ -24,11 +24,8 @@ func (n *Node) RequestFlush(p *replica.Partition) {
 	}
 }
 
-// ProposeISR has nowhere to go on a lone node: its in-sync sets never change.
-func (n *Node) ProposeISR(p *replica.Partition, r replica.ISRProposal) {
-	e := p.ISRRefused(n.o.Now(), r)
-	e.Run(n)
-}
+// ProposeISR carries a change of an in-sync set to the controller.
+func (n *Node) ProposeISR(p *replica.Partition, r replica.ISRProposal) { n.inSync.propose(p, r) }
 
 // DirFailed takes a log directory offline. Without the metadata directory, or without any directory, the node cannot go
 // on.

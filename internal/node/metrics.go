@@ -25,6 +25,7 @@ type metrics struct {
 	topics     *telemetry.Topics
 	cleaner    telemetry.Cleaner
 	partitions telemetry.Partitions
+	replicas   telemetry.Replicas
 	controller telemetry.Controller
 	quorum     telemetry.Quorum
 	process    telemetry.Process
@@ -40,7 +41,8 @@ type recovery struct {
 func newMetrics(r *telemetry.Registry, n *Node) *metrics {
 	m := &metrics{n: n, r: r, dirs: map[*log.Dir]*telemetry.Dir{}, logs: telemetry.NewLogs(r),
 		topics: telemetry.NewTopics(r), cleaner: telemetry.NewCleaner(r), recovery: map[*log.Dir]*recovery{},
-		partitions: telemetry.NewPartitions(r), controller: telemetry.NewController(r), quorum: telemetry.NewQuorum(r),
+		partitions: telemetry.NewPartitions(r), replicas: telemetry.NewReplicas(r),
+		controller: telemetry.NewController(r), quorum: telemetry.NewQuorum(r),
 		process: telemetry.NewProcess(r, n.o.Version, n.started)}
 	for _, d := range n.dirs.online {
 		h := telemetry.NewDir(r, d.Path())
@@ -239,8 +241,18 @@ func (m *metrics) snapshotWritten(w *quorum.SnapshotWriter, took time.Duration) 
 	m.quorum.SnapshotSeconds.SetSeconds(took)
 }
 
+// isrChanged counts a change of an in-sync set.
+func (m *metrics) isrChanged(r replica.ISRProposal) {
+	if len(r.ISR) < r.Before {
+		m.replicas.ISRShrinks.Inc()
+	} else {
+		m.replicas.ISRExpands.Inc()
+	}
+}
+
 // survey is what a look over all partitions adds up.
 type survey struct {
+	maxLag                                                                    int64
 	count, leaders, offline, underMinISR, atMinISR, underReplicated, segments int64
 	dirs                                                                      map[*log.Dir]*dirSurvey
 }
@@ -262,6 +274,8 @@ func (s *survey) add(p *replica.Partition) {
 		if info.AtMinISR {
 			s.atMinISR++
 		}
+	case replica.Follower:
+		s.maxLag = max(s.maxLag, p.Behind())
 	case replica.Offline:
 		s.offline++
 	}
@@ -286,6 +300,7 @@ func (m *metrics) surveyed(s *survey) {
 	m.partitions.UnderMinISR.Set(s.underMinISR)
 	m.partitions.AtMinISR.Set(s.atMinISR)
 	m.partitions.UnderReplicated.Set(s.underReplicated)
+	m.replicas.MaxLag.Set(s.maxLag)
 	m.logs.Segments.Set(s.segments)
 	for d, h := range m.dirs {
 		x := s.dirs[d]

@@ -105,11 +105,14 @@ type Node struct {
 	upkeep    *upkeep
 	admin     *admin
 	marker    *incarnation
-	stopping  chan struct{}
-	stopOnce  sync.Once
-	loops     sync.WaitGroup
-	cancel    context.CancelFunc // of the lifecycle
-	metaLog   *log.Log
+	// replication copies from leaders, inSync tells the controller who keeps up.
+	replication *replication
+	inSync      *inSync
+	stopping    chan struct{}
+	stopOnce    sync.Once
+	loops       sync.WaitGroup
+	cancel      context.CancelFunc // of the lifecycle
+	metaLog     *log.Log
 	// producerCount is the number of producer ids that all partitions remember (moldau.producer.ids.max).
 	producerCount atomic.Int64
 
@@ -191,10 +194,11 @@ func (n *Node) openStorage() error {
 		n.loops.Go(f.run)
 	}
 	n.publisher = newPublisher()
+	n.inSync = newInSync(n)
 	n.manager = replica.NewManager(replica.ManagerOptions{
 		Self: n.self.ID, Dirs: n.dirs.online, OfflineDirs: len(n.dirs.all) - len(n.dirs.online),
 		Limits: replica.Limits{Producers: &n.producerCount, RefuseNewProducers: n.tooManyProducers,
-			ReadFailed: n.DirFailed},
+			ReadFailed: n.DirFailed, ReplicaLag: time.Duration(n.config.Int64("replica.lag.time.max.ms")) * time.Millisecond},
 		Config:  n.topicConfig,
 		NewUUID: newUUID,
 		Rotten: func(tp kafka.TopicPartition, from kafka.Offset) {
@@ -207,6 +211,8 @@ func (n *Node) openStorage() error {
 	p.onImage, p.onReport = n.imageChanged, n.reportDirectories
 	n.coordinators = newCoordinators(n)
 	p.onRoles = n.coordinators.changed
+	n.replication = newReplication(n)
+	p.follow = n.replication.changed
 	n.loops.Go(p.run)
 	n.upkeep = newUpkeep(n)
 	return nil
@@ -450,6 +456,10 @@ func (n *Node) close(clean, orderly bool) error {
 	}
 	if n.coordinators != nil {
 		n.coordinators.close()
+	}
+	if n.replication != nil {
+		n.replication.close()
+		n.inSync.close()
 	}
 	n.leaveQuorum(orderly)
 	if n.publisher != nil {

@@ -19,6 +19,8 @@ type publisher struct {
 	now     func() time.Time
 	// onRoles is told what the partitions have followed, once roles are taken up, before anybody sees the image.
 	onRoles func(image *metadata.Image, diff *metadata.Diff)
+	// follow has replicas copied from their leaders; diff is nil when any role may have changed.
+	follow func(image *metadata.Image, diff *metadata.Diff)
 	// onImage is told of an image that was applied, and how long that took.
 	onImage  func(image *metadata.Image, diff *metadata.Diff, took time.Duration)
 	onReport func(reports []replica.DirReport)
@@ -79,6 +81,7 @@ func (p *publisher) activate() {
 		p.active = true
 		p.report(p.manager.Activate(p.now(), p.Image(), p.host))
 		p.onRoles(p.Image(), nil)
+		p.follow(p.Image(), nil)
 		close(done)
 	}}})
 	<-done
@@ -88,6 +91,7 @@ func (p *publisher) activate() {
 func (p *publisher) remake() {
 	p.publish(published{replies: []func(){func() {
 		p.report(p.manager.Remake(p.now(), p.Image(), p.host))
+		p.follow(p.Image(), nil)
 	}}})
 }
 
@@ -116,6 +120,9 @@ func (p *publisher) apply(n published) {
 			p.onRoles(n.image, n.diff)
 		}
 		p.image.Store(n.image)
+		if p.active {
+			p.follow(n.image, n.diff)
+		}
 		p.mu.Lock()
 		close(p.changed)
 		p.changed = make(chan struct{})

@@ -23,6 +23,24 @@ func NewPartitions(r *Registry) Partitions {
 	}
 }
 
+// Replicas are the handles of replication.
+type Replicas struct {
+	ISRExpands, ISRShrinks, RefusedISR Counter
+	Fetchers                           Gauge
+	MaxLag                             Gauge
+	CopiedBytes, FetchErrors           Counter
+}
+
+// NewReplicas makes the handles.
+func NewReplicas(r *Registry) Replicas {
+	return Replicas{
+		ISRExpands: r.Counter("moldau_isr_changes_total", "expand"), ISRShrinks: r.Counter("moldau_isr_changes_total", "shrink"),
+		RefusedISR: r.Counter("moldau_isr_changes_total", "refused"), Fetchers: r.Gauge("moldau_replica_fetchers"),
+		MaxLag: r.Gauge("moldau_replica_max_lag_records"), CopiedBytes: r.Counter("moldau_replica_copied_bytes_total"),
+		FetchErrors: r.Counter("moldau_replica_fetch_errors_total"),
+	}
+}
+
 // Controller are the handles of the controller.
 type Controller struct {
 	Active                           Gauge

@@ -21,6 +21,8 @@ type FetcherOptions struct {
 	// Failed is told what keeps a replica from being copied, other than that one of two nodes has not seen the newest
 	// metadata yet; nil: nobody is.
 	Failed func(p *Partition, err error)
+	// Copied is told how many bytes of records came; nil: nobody is.
+	Copied func(bytes int)
 	// MaxWait, MinBytes, MaxBytes and PartitionBytes are replica.fetch.wait.max.ms, replica.fetch.min.bytes,
 	// replica.fetch.response.max.bytes and replica.fetch.max.bytes.
 	MaxWait                            time.Duration
@@ -67,6 +69,7 @@ type flight struct {
 // followed is one replica in the eyes of its fetcher.
 type followed struct {
 	p         *Partition
+	term      kafka.LeaderEpoch // taken up last
 	state     followState
 	next      Position // to be fetched from
 	at        Position // what the leader was told last, by request number named
@@ -105,10 +108,14 @@ func (f *Fetcher) onMove(p *Partition) {
 
 func idOf(p *Partition) partitionID { return partitionID{p.topicID, p.tp.Partition} }
 
-// Follow begins to follow for a replica, or takes up a new term of the same leader.
+// Follow begins to follow for a replica, or takes up a new term of the same leader. In a known term it changes nothing.
 func (f *Fetcher) Follow(p *Partition) {
+	_, term := p.Leadership()
 	x := f.followed[idOf(p)]
-	if x != nil && x.p != p {
+	switch {
+	case x != nil && x.p == p && x.term == term:
+		return
+	case x != nil && x.p != p:
 		f.Drop(x.p)
 		x = nil
 	}
@@ -117,7 +124,7 @@ func (f *Fetcher) Follow(p *Partition) {
 		f.followed[idOf(p)] = x
 		p.Watch(&f.watcher)
 	}
-	x.state, x.failures = fetching, 0
+	x.term, x.state, x.failures = term, fetching, 0
 	f.fresh = true
 	f.mark(x)
 }

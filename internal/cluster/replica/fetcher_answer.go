@@ -127,9 +127,16 @@ func (f *Fetcher) took(now time.Time, x *followed, r *kmsg.FetchResponseTopicPar
 			regained, e, err = x.p.Replicate(now, batches, view)
 		}
 	}
+	f.o.count(len(r.RecordBatches))
 	e.Run(host)
 	f.went(now, x, err)
 	return regained
+}
+
+func (o *FetcherOptions) count(bytes int) {
+	if o.Copied != nil && bytes > 0 {
+		o.Copied(bytes)
+	}
 }
 
 // went goes on with a replica after a step of it.

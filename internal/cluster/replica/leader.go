@@ -28,6 +28,8 @@ type ISRProposal struct {
 	LeaderEpoch    kafka.LeaderEpoch
 	PartitionEpoch kafka.PartitionEpoch
 	ISR            []ISRMember
+	// Before is how many members the set has now.
+	Before int
 }
 
 // ISRMember is a broker with the epoch of the incarnation that fetched (KIP-903), -1 when unknown.
@@ -86,7 +88,7 @@ func (p *Partition) raiseHighWatermark(now time.Time) {
 
 // joining says whether a follower outside of the in-sync set is about to enter it. The caller holds r.mu.
 func (p *Partition) joining(now time.Time, id kafka.NodeID, r *progress) bool {
-	if p.limits.eligible == nil || now.Sub(r.caughtUp) > p.limits.ReplicaLag {
+	if p.limits.eligible == nil || p.isLost(id) || now.Sub(r.caughtUp) > p.limits.ReplicaLag {
 		return false
 	}
 	epoch, ok := p.limits.eligible(id)
@@ -143,7 +145,7 @@ func (p *Partition) expand(id kafka.NodeID, r *progress, eligible func(kafka.Nod
 	if p.proposed != nil || slices.Contains(p.isr, id) || r.end < p.highWatermark || r.end < p.epochStart {
 		return nil
 	}
-	if eligible == nil {
+	if eligible == nil || p.isLost(id) {
 		return nil
 	}
 	epoch, ok := eligible(id)
@@ -153,11 +155,18 @@ func (p *Partition) expand(id kafka.NodeID, r *progress, eligible func(kafka.Nod
 	return p.propose(append(slices.Clone(p.isr), id))
 }
 
+// isLost says whether a replica has given itself up: the controller would not take it. The caller holds p.mu.
+func (p *Partition) isLost(id kafka.NodeID) bool {
+	at := slices.Index(p.replicas, id)
+	return at >= 0 && at < len(p.directories) && p.directories[at] == kafka.DirectoryLost
+}
+
 // propose marks a set as in flight. Until it is decided its additions hold back the high watermark, and its removals
 // still count.
 func (p *Partition) propose(isr []kafka.NodeID) *ISRProposal {
 	p.proposed = isr
-	out := &ISRProposal{Partition: p.tp, TopicID: p.topicID, LeaderEpoch: p.leaderEpoch, PartitionEpoch: p.partitionEpoch}
+	out := &ISRProposal{Partition: p.tp, TopicID: p.topicID, LeaderEpoch: p.leaderEpoch, PartitionEpoch: p.partitionEpoch,
+		Before: len(p.isr)}
 	for _, id := range isr {
 		m := ISRMember{Broker: id, Epoch: -1}
 		if r := p.remotes[id]; r != nil {

@@ -47,6 +47,7 @@ type Partition struct {
 	partitionEpoch kafka.PartitionEpoch
 	epochStart     kafka.Offset // log end when this node became leader
 	replicas       []kafka.NodeID
+	directories    []kafka.UUID   // of the replicas, as the image says
 	isr            []kafka.NodeID // as the image says
 	proposed       []kafka.NodeID // ISR proposed and not decided; nil: nothing is in flight
 	highWatermark  kafka.Offset
@@ -297,7 +298,7 @@ func (p *Partition) Assign(now time.Time, a Assignment) Effects {
 		p.proposed = nil // decided, or overtaken
 	}
 	p.leader, p.leaderEpoch, p.partitionEpoch = s.Leader, s.LeaderEpoch, s.PartitionEpoch
-	p.replicas, p.isr = s.Replicas, s.ISR
+	p.replicas, p.directories, p.isr = s.Replicas, s.Directories, s.ISR
 	e := Effects{p: p}
 	switch {
 	case s.Leader == p.self:
