@@ -341,6 +341,14 @@ func TestFollowersJoinAndAreWaitedFor(t *testing.T) {
 	f.mu.Unlock()
 	f.eventually("the node is back in sync", func() bool { return len(f.state(0).ISR) == 3 })
 	f.same(0)
+	for _, n := range f.nodes {
+		m := scrape(t, n.o.Metrics)
+		for _, name := range []string{"moldau_isr_changes_total", "moldau_replica_fetchers", "moldau_replica_copied_bytes_total"} {
+			if m[name] == 0 {
+				t.Errorf("%s has not moved on node %d", name, n.self.ID)
+			}
+		}
+	}
 }
 
 func TestLeadershipMoves(t *testing.T) {

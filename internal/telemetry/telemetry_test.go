@@ -209,6 +209,7 @@ func TestEveryRowHasAHandle(t *testing.T) {
 	NewTopics(r).Of("t")
 	NewCleaner(r)
 	NewPartitions(r)
+	NewReplicas(r)
 	NewController(r)
 	zero := func() int64 { return 0 }
 	WatchLogs(r, zero, zero, zero)
@@ -241,7 +242,7 @@ func TestEveryRowHasAHandle(t *testing.T) {
 // TestHandlesAreComplete: no field of a group is left without a metric.
 func TestHandlesAreComplete(t *testing.T) {
 	r := NewRegistry()
-	for _, group := range []any{*NewDir(r, "d"), *NewLogs(r), *NewTopics(r).Of("t"), NewCleaner(r), NewPartitions(r),
+	for _, group := range []any{*NewDir(r, "d"), *NewLogs(r), *NewTopics(r).Of("t"), NewCleaner(r), NewPartitions(r), NewReplicas(r),
 		NewController(r), NewQuorum(r),
 		NewWaiting(r, "fetch"), NewFetchSessions(r), NewProcess(r, "v", time.Now())} {
 		v := reflect.ValueOf(group)
