@@ -10,5 +10,6 @@
 //
 // Locking: none; a World belongs to one goroutine. Several worlds may run side by side.
 //
-// Start reading at run.go, then world.go, machine.go and quorum.go; the truth files say what is checked.
+// Start reading at run.go, then world.go and machine.go; quorum.go is one kind of process, broker.go the other, and the
+// truth files say what is checked.
 package sim

@@ -24,6 +24,8 @@ type machine struct {
 	boot    func(m *machine) (process, error)
 	member  *quorum.Config    // of its replica of the metadata log; another disk changes it
 	epoch   kafka.LeaderEpoch // the newest that its replica has shown
+	// vouched is the last incarnation of a broker that ran here, all of whose acknowledgements are on this disk.
+	vouched kafka.UUID
 }
 
 // voter is the machine's replica of the metadata log. The machine is up.
@@ -80,6 +82,9 @@ func (m *machine) step(do func()) {
 	m.outlive()
 	if m.up() && m.world.failure == nil {
 		m.world.quorum.check(m.voter())
+		if b, ok := m.process.(*broker); ok {
+			m.world.partitions.check(b)
+		}
 	}
 }
 

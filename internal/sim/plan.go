@@ -35,18 +35,19 @@ func (f fault) String() string {
 // plan is what a seed makes of a run: each fault is on in half of them, so that rare combinations come up and none
 // hides another all the time.
 type plan struct {
-	faults   [faultCount]bool
-	voters   int
-	others   int  // observers
-	static   bool // controller.quorum.voters instead of a voter set in the log
-	latency  time.Duration
-	sync     time.Duration
-	drop     float64
-	every    time.Duration // between two faults
-	downtime time.Duration
-	outage   time.Duration // of a pause or a partition
-	traffic  time.Duration // between two proposals
-	small    bool          // segments, snapshots and fetches so small that everything happens often
+	faults                [faultCount]bool
+	voters                int
+	others                int // observers
+	partitions, producers int
+	static                bool // controller.quorum.voters instead of a voter set in the log
+	latency               time.Duration
+	sync                  time.Duration
+	drop                  float64
+	every                 time.Duration // between two faults
+	downtime              time.Duration
+	outage                time.Duration // of a pause or a partition
+	traffic               time.Duration // between two proposals
+	small                 bool          // segments, snapshots and fetches so small that everything happens often
 }
 
 func (w *World) newPlan() plan {
@@ -71,6 +72,14 @@ func (w *World) newPlan() plan {
 }
 
 func (p *plan) has(f fault) bool { return p.faults[f] }
+
+// ofBrokers makes it a plan for nodes that are brokers too: three or more, whose disks and votes stay.
+func (p *plan) ofBrokers(w *World) {
+	p.voters = max(p.voters, 3)
+	p.others = min(p.others, 1)
+	p.partitions, p.producers = 1+w.rnd.IntN(3), 1+w.rnd.IntN(4)
+	p.faults[faultMembers], p.faults[faultWipe] = false, false
+}
 
 // String names the cluster and its faults.
 func (p plan) String() string {

@@ -178,14 +178,19 @@ func (v *voter) turn() {
 // ahead of what anybody was told.
 func (v *voter) work(w *quorum.Work) {
 	world := v.m.world
-	cost := world.around(world.plan.sync)
-	if world.plan.has(faultSlowDisk) && !world.calm && world.chance(0.02) {
-		cost += world.around(world.plan.sync * 100)
-	}
-	v.m.after(cost, func() {
+	v.m.after(world.syncTime(), func() {
 		err := w.Run()
 		v.m.after(world.around(world.plan.sync/8), func() { v.pump.Completed(v.m.time(), w, err) })
 	})
+}
+
+// syncTime draws how long a disk takes.
+func (w *World) syncTime() time.Duration {
+	d := w.around(w.plan.sync)
+	if w.plan.has(faultSlowDisk) && !w.calm && w.chance(0.02) {
+		d += w.around(w.plan.sync * 100)
+	}
+	return d
 }
 
 func (v *voter) planTick() {

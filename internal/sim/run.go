@@ -28,7 +28,7 @@ type Scenario struct {
 }
 
 // Scenarios lists them.
-func Scenarios() []Scenario { return []Scenario{{"quorum", Quorum}} }
+func Scenarios() []Scenario { return []Scenario{{"quorum", Quorum}, {"partitions", Partitions}} }
 
 // recovery is how long a cluster has, after the last fault, to do what it is there for.
 const recovery = 30 * time.Second
@@ -45,8 +45,32 @@ type Result struct {
 }
 
 // Quorum runs a quorum alone: replicas of the metadata log, and a controller that writes whatever comes to its mind.
-func Quorum(o Options) (r Result) {
+func Quorum(o Options) Result {
 	w := newWorld(o)
+	return w.run(o, func() {
+		w.build(w.newQuorumMachine)
+		w.write()
+	}, w.progress)
+}
+
+// Partitions runs brokers that are controllers too, with the replicas of a topic and producers that write to it.
+func Partitions(o Options) Result {
+	w := newWorld(o)
+	w.plan.ofBrokers(w)
+	w.partitions.begin(w)
+	return w.run(o, func() {
+		w.build(w.newBrokerMachine)
+		w.createTopic()
+		for i := range w.plan.producers {
+			p := &producer{w: w, id: kafka.ProducerID(1000 + i),
+				tp: kafka.TopicPartition{Topic: topicName, Partition: int32(i % w.plan.partitions)}}
+			p.next()
+		}
+	}, w.replicated)
+}
+
+// run lets the faults loose on a cluster, then ends them and wants it to recover.
+func (w *World) run(o Options, begin, after func()) (r Result) {
 	defer func() {
 		// An assertion of the code under test is a finding like any other.
 		if p := recover(); p != nil {
@@ -54,16 +78,15 @@ func Quorum(o Options) (r Result) {
 			r = w.result()
 		}
 	}()
-	if err := w.buildQuorum(); err != nil {
-		w.fail("founding: %v", err)
-		return w.result()
-	}
-	w.write()
+	w.logf("seed %d: %s", w.seed, w.plan)
+	begin()
 	w.trouble()
 	w.runUntil(o.Virtual, nil)
-	w.freeze()
-	w.heal()
-	w.progress()
+	if w.failure == nil {
+		w.freeze()
+		w.heal()
+		after()
+	}
 	return w.result()
 }
 
@@ -71,7 +94,6 @@ func newWorld(o Options) *World {
 	w := &World{seed: o.Seed, rnd: rand.New(rand.NewPCG(o.Seed, 6)), trace: o.Trace}
 	w.plan = w.newPlan()
 	w.quorum.reset()
-	w.logf("seed %d: %s", w.seed, w.plan)
 	return w
 }
 
@@ -80,12 +102,14 @@ func (w *World) result() Result {
 	return Result{Plan: w.plan.String(), Stats: w.stats, Digest: w.digest, Violation: w.failure}
 }
 
-func (w *World) buildQuorum() error {
+// build makes the machines and starts them.
+func (w *World) build(machineOf func(kafka.NodeID, quorum.VoterSet) (*machine, error)) {
 	founders := w.founders()
 	for i := range w.plan.voters + w.plan.others {
-		m, err := w.newQuorumMachine(kafka.NodeID(i+1), founders)
+		m, err := machineOf(kafka.NodeID(i+1), founders)
 		if err != nil {
-			return err
+			w.fail("founding: %v", err)
+			return
 		}
 		w.machines = append(w.machines, m)
 	}
@@ -93,7 +117,6 @@ func (w *World) buildQuorum() error {
 	for _, m := range w.machines {
 		m.start()
 	}
-	return nil
 }
 
 // write lets the controller in office, or whoever thinks to be, write something now and then.
@@ -133,7 +156,7 @@ func (w *World) freeze() {
 	}
 	for range (w.plan.voters - 1) / 2 {
 		m := w.machines[w.rnd.IntN(w.plan.voters)]
-		if m.frozen {
+		if m.frozen || !w.partitions.spares(m.id) {
 			continue
 		}
 		m.frozen = true
@@ -179,7 +202,7 @@ func (w *World) inOffice() bool {
 // caughtUp says whether everybody who is up has applied nearly all that is committed: writing goes on meanwhile.
 func (w *World) caughtUp() bool {
 	for _, m := range w.machines {
-		if m.frozen {
+		if m.frozen || !w.partitions.spares(m.id) {
 			continue
 		}
 		if !m.up() || m.voter().pump.Delivered().Offset < w.quorum.end()-6 {
@@ -187,4 +210,56 @@ func (w *World) caughtUp() bool {
 		}
 	}
 	return true
+}
+
+// replicated wants every partition to be led and in sync again, everything new to be acknowledged, and all logs to be
+// equal.
+func (w *World) replicated() {
+	var goal int
+	began := false
+	done := w.runUntil(w.now+recovery, func() bool {
+		if !began {
+			if w.allInSync() {
+				goal, began = w.stats.Acknowledged+5*w.plan.producers, true
+			}
+			return false
+		}
+		return w.stats.Acknowledged >= goal && w.allInSync()
+	})
+	if w.failure == nil && !done {
+		w.fail("not in sync and serving %s after the last fault (%s)", recovery, w.describePartitions())
+	}
+}
+
+// allInSync says whether every partition has a leader and all replicas that can be are in sync with it.
+func (w *World) allInSync() bool {
+	topic, ok := w.partitions.newest.Topic(topicName)
+	if !ok {
+		return false
+	}
+	for _, p := range topic.Partitions() {
+		up := 0
+		for _, id := range p.Replicas {
+			if !w.machineOf(id).frozen {
+				up++
+			}
+		}
+		if !p.HasLeader() || len(p.ISR) < up {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *World) describePartitions() string {
+	out := ""
+	topic, ok := w.partitions.newest.Topic(topicName)
+	if !ok {
+		return "there is no topic"
+	}
+	for i, p := range topic.Partitions() {
+		out += fmt.Sprintf("%d: led by %d in epoch %d, replicas %v, in sync %v, eligible %v; ", i, p.Leader, p.LeaderEpoch,
+			p.Replicas, p.ISR, p.ELR)
+	}
+	return out
 }

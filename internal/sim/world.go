@@ -14,20 +14,21 @@ import (
 
 // World is one cluster with its time, its network and the truth about it.
 type World struct {
-	seed     uint64
-	rnd      *rand.Rand
-	plan     plan
-	now      time.Duration // since the beginning
-	queue    queue
-	sequence uint64
-	machines []*machine
-	network  network
-	quorum   quorumTruth
-	trace    io.Writer
-	calm     bool // faults are over
-	stats    Stats
-	failure  *Violation
-	digest   uint64
+	seed       uint64
+	rnd        *rand.Rand
+	plan       plan
+	now        time.Duration // since the beginning
+	queue      queue
+	sequence   uint64
+	machines   []*machine
+	network    network
+	quorum     quorumTruth
+	partitions partitionTruth
+	trace      io.Writer
+	calm       bool // faults are over
+	stats      Stats
+	failure    *Violation
+	digest     uint64
 }
 
 // Stats say what happened in a run: a run in which nothing happened proves nothing.
