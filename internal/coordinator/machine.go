@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -76,6 +77,9 @@ type Call struct {
 	// May says whether the caller may do with a topic what the request is about: read it to commit or delete offsets,
 	// else describe it; nil: every one.
 	May func(topic string) bool
+	// Room, when set, is how many entries the answers to the client's request may still hold: the requests about single
+	// groups that it was taken apart into share it, as it may name the same group many times.
+	Room *atomic.Int64
 }
 
 // Pending is a request until it is answered. A machine may keep it and answer later; if the shard goes away first, the

@@ -3,6 +3,7 @@ package group
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -436,6 +437,64 @@ func TestMemoryOfConsumers(t *testing.T) {
 		t.Errorf("%d bytes without members: %v", memory.Used(), err)
 	}
 	s.checkReplay()
+}
+
+// TestOffsetsOfOneAnswer: requests that a client's was taken apart into are answered as many offsets as there is room for, and
+// a long note takes more of it.
+func TestOffsetsOfOneAnswer(t *testing.T) {
+	s := newConsumerShard(t, 1)
+	s.topic("t", kafka.UUID{1}, 100)
+	commit := func(group, note string) {
+		r := kmsg.NewPtrOffsetCommitRequest()
+		r.Version, r.Group, r.Generation = 8, group, -1
+		topic := kmsg.NewOffsetCommitRequestTopic()
+		topic.Topic = "t"
+		for i := range int32(100) {
+			topic.Partitions = append(topic.Partitions,
+				kmsg.OffsetCommitRequestTopicPartition{Partition: i, Offset: 1, LeaderEpoch: -1, Metadata: &note})
+		}
+		r.Topics = append(r.Topics, topic)
+		if _, err := s.ask(r, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit("short", "")
+	commit("long", strings.Repeat("x", 2*notePerEntry))
+	some := kmsg.OffsetFetchRequestGroupTopic{Topic: "t"}
+	for i := range int32(100) {
+		some.Partitions = append(some.Partitions, i)
+	}
+	for _, version := range []int16{7, 9} {
+		for _, topics := range [][]kmsg.OffsetFetchRequestGroupTopic{nil, {some}} {
+			for group, fits := range map[string]int{"short": 4, "long": 1, "nobody": 4} {
+				if group == "nobody" && topics == nil {
+					continue
+				}
+				call := coordinator.Call{Room: new(atomic.Int64)}
+				call.Room.Store(450)
+				got := 0
+				for range 10 {
+					r := kmsg.NewPtrOffsetFetchRequest()
+					r.Version = version
+					if r.Group = group; version < fetchBatch && topics != nil {
+						r.Topics = []kmsg.OffsetFetchRequestTopic{{Topic: "t", Partitions: some.Partitions}}
+					}
+					r.Groups = []kmsg.OffsetFetchRequestGroup{{Group: group, MemberEpoch: -1, Topics: topics}}
+					p := coordinator.NewPending(call, r)
+					s.event(p)
+					switch a, _ := p.Answer().Get(); {
+					case a.Err == nil:
+						got++
+					case kafka.CodeOf(a.Err) != kafka.PolicyViolation:
+						t.Fatal(a.Err)
+					}
+				}
+				if got != fits {
+					t.Errorf("version %d, group %s: %d answers, want %d", version, group, got, fits)
+				}
+			}
+		}
+	}
 }
 
 // TestPatternsThatChangeMeanwhile: a group's patterns are evaluated one time after the other, those that come meanwhile too, and

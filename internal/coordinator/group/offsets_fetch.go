@@ -27,8 +27,11 @@ func (m *Machine) offsetFetch(p *coordinator.Pending, r *kmsg.OffsetFetchRequest
 				return failed(p, asked.Group, err)
 			}
 		}
-		f := fetch{pending: p, group: asked.Group, byID: r.Version >= fetchByID, stable: r.RequireStable}
+		f := &fetch{pending: p, group: asked.Group, byID: r.Version >= fetchByID, stable: r.RequireStable}
 		resp.Groups = []kmsg.OffsetFetchResponseGroup{{Group: asked.Group, Topics: m.fetch(f, asked.Topics)}}
+		if f.full {
+			return failed(p, asked.Group, errTooManyOffsets())
+		}
 		return coordinator.Result{Scope: asked.Group, Replies: answer(p, resp)}
 	}
 	var topics []kmsg.OffsetFetchRequestGroupTopic
@@ -38,12 +41,16 @@ func (m *Machine) offsetFetch(p *coordinator.Pending, r *kmsg.OffsetFetchRequest
 	for i, t := range r.Topics {
 		topics[i].Topic, topics[i].Partitions = t.Topic, t.Partitions
 	}
-	for _, t := range m.fetch(fetch{pending: p, group: r.Group, stable: r.RequireStable}, topics) {
+	f := &fetch{pending: p, group: r.Group, stable: r.RequireStable}
+	for _, t := range m.fetch(f, topics) {
 		out := kmsg.OffsetFetchResponseTopic{Topic: t.Topic}
 		for _, x := range t.Partitions {
 			out.Partitions = append(out.Partitions, kmsg.OffsetFetchResponseTopicPartition(x))
 		}
 		resp.Topics = append(resp.Topics, out)
+	}
+	if f.full {
+		return failed(p, r.Group, errTooManyOffsets())
 	}
 	return coordinator.Result{Scope: r.Group, Replies: answer(p, resp)}
 }
@@ -54,16 +61,35 @@ type fetch struct {
 	group   string
 	byID    bool
 	stable  bool // what an open transaction may change is an error (KIP-447)
+	full    bool // the answer would be too large, and is not made
+}
+
+func errTooManyOffsets() error {
+	return kafka.Errorf(kafka.PolicyViolation, "the answer would be too large; ask about fewer offsets at once")
+}
+
+// notePerEntry is how many bytes of the notes beside offsets count as another entry.
+const notePerEntry = 128
+
+// spend takes entries from what the answers may hold, and says whether there were as many.
+func (f *fetch) spend(n int) bool {
+	if room := f.pending.Call.Room; room != nil && !f.full {
+		f.full = room.Add(-int64(n)) < 0
+	}
+	return !f.full
 }
 
 // fetch tells the offsets of topics, or all that the group has for nil.
-func (m *Machine) fetch(f fetch, topics []kmsg.OffsetFetchRequestGroupTopic) []kmsg.OffsetFetchResponseGroupTopic {
+func (m *Machine) fetch(f *fetch, topics []kmsg.OffsetFetchRequestGroupTopic) []kmsg.OffsetFetchResponseGroupTopic {
 	g := m.groups[f.group]
 	if topics == nil {
 		return m.fetchAll(f, g)
 	}
-	out := make([]kmsg.OffsetFetchResponseGroupTopic, len(topics))
+	out := make([]kmsg.OffsetFetchResponseGroupTopic, len(topics)) // not larger than the request was
 	for i, t := range topics {
+		if !f.spend(1 + len(t.Partitions)) {
+			return nil
+		}
 		name, err := t.Topic, error(nil)
 		if r := m.resolve(f.pending, f.byID, t.Topic, t.TopicID); r.err == nil {
 			name = r.topic.Name
@@ -85,18 +111,19 @@ func (m *Machine) fetch(f fetch, topics []kmsg.OffsetFetchRequestGroupTopic) []k
 }
 
 // fetchOne fills in one partition of a group.
-func (m *Machine) fetchOne(f fetch, g *group, topic string, x *kmsg.OffsetFetchResponseGroupTopicPartition) {
+func (m *Machine) fetchOne(f *fetch, g *group, topic string, x *kmsg.OffsetFetchResponseGroupTopicPartition) {
 	if f.stable && m.unstable(g, topic, x.Partition) {
 		x.ErrorCode = int16(kafka.UnstableOffsetCommit)
 		return
 	}
 	if c, ok := g.offsets.get(topic, x.Partition); ok && !m.stale(topic, c) {
+		f.spend(len(c.metadata) / notePerEntry)
 		x.Offset, x.LeaderEpoch, x.Metadata = int64(c.offset), int32(c.leaderEpoch), kmsg.StringPtr(c.metadata)
 	}
 }
 
 // fetchAll tells everything that is committed, of the topics that the caller may know.
-func (m *Machine) fetchAll(f fetch, g *group) []kmsg.OffsetFetchResponseGroupTopic {
+func (m *Machine) fetchAll(f *fetch, g *group) []kmsg.OffsetFetchResponseGroupTopic {
 	out := []kmsg.OffsetFetchResponseGroupTopic{}
 	if g == nil {
 		return out
@@ -104,6 +131,9 @@ func (m *Machine) fetchAll(f fetch, g *group) []kmsg.OffsetFetchResponseGroupTop
 	for i := range g.offsets.topics {
 		t := &g.offsets.topics[i]
 		name := t.topic.Value()
+		if !f.spend(1 + len(t.partitions)) {
+			return nil
+		}
 		of := kmsg.OffsetFetchResponseGroupTopic{Topic: name}
 		if f.byID {
 			known, ok := m.image.Topic(name)

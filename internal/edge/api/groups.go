@@ -16,13 +16,22 @@ import (
 // request's charge does not cover. More cost the sender the connection.
 const maxGroups = 100_000
 
+// maxOffsets is how many offsets one OffsetFetch may be answered; a long note beside an offset counts as more. A short
+// request could ask for more than memory holds.
+const maxOffsets = 1_000_000
+
 // allGroupOperations are the operations on a group that a caller with every permission has (KIP-430).
 var allGroupOperations = operations(kmsg.ACLOperationRead, kmsg.ACLOperationDelete, kmsg.ACLOperationDescribe,
 	kmsg.ACLOperationDescribeConfigs, kmsg.ACLOperationAlterConfigs)
 
 // callOf says to a coordinator who sent a request.
 func callOf(c *server.Call) coordinator.Call {
-	return coordinator.Call{Principal: c.Principal, ClientID: c.ClientID, ClientHost: "/" + c.Conn.RemoteIP.String()}
+	call := coordinator.Call{Principal: c.Principal, ClientID: c.ClientID, ClientHost: "/" + c.Conn.RemoteIP.String()}
+	if c.Key == int16(kmsg.OffsetFetch) {
+		call.Room = new(atomic.Int64)
+		call.Room.Store(maxOffsets)
+	}
+	return call
 }
 
 // coordinate passes a request about one group to its coordinator. What has no response of its own is answered with what

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/coordinator"
+	"moldau/internal/edge/server"
 	"moldau/internal/kafka"
 	"moldau/internal/promise"
 )
@@ -246,6 +247,17 @@ func names(version int16, key kmsg.Key, operations bool, ids ...string) kmsg.Req
 		r.Groups = append(r.Groups, kmsg.OffsetFetchRequestGroup{Group: id, MemberEpoch: -1})
 	}
 	return at(r, version)
+}
+
+// TestRoomForOffsets: an OffsetFetch is bounded as a whole.
+func TestRoomForOffsets(t *testing.T) {
+	call := callOf(&server.Call{Key: int16(kmsg.OffsetFetch), Conn: new(server.ConnInfo)})
+	if call.Room == nil || call.Room.Load() != maxOffsets {
+		t.Errorf("room %v", call.Room)
+	}
+	if call = callOf(&server.Call{Key: int16(kmsg.OffsetCommit), Conn: new(server.ConnInfo)}); call.Room != nil {
+		t.Error("a commit has room for offsets")
+	}
 }
 
 // about gives the group of a request about one, and an answer to it: "bad" has an error, "gone" is answered without a
