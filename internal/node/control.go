@@ -36,6 +36,8 @@ type control struct {
 	// exchange is how the replica reaches its peers; nil on a lone node, where requests wait until its own controller
 	// takes office.
 	exchange *exchange
+	// deathwatch is told when this controller takes office; nil on a lone node.
+	deathwatch *deathwatch
 
 	kraftVersion atomic.Int32
 	committedEnd atomic.Int64 // high watermark of the metadata log, -1 while not known
@@ -400,6 +402,7 @@ func (c *control) checkOffice() {
 		return
 	}
 	c.propose(controller.Activate(c.now(), c.state(), bootstrap), nil, false)
+	c.deathwatch.tookOffice(c.working)
 	c.reconsider()
 }
 
@@ -474,6 +477,15 @@ func (c *control) tick() {
 		c.liveness.Alive(c.settings.Node, c.now())
 	}
 	c.propose(controller.Tick(c.now(), c.state(), c.rnd), nil, true)
+}
+
+// fenceDead fences a broker whose process is gone, if this node is in office.
+func (c *control) fenceDead(id kafka.NodeID, epoch kafka.BrokerEpoch, since time.Time) {
+	c.postWork(func() {
+		if c.epoch != kafka.NoEpoch && !c.stopping {
+			c.propose(controller.FenceDead(c.now(), c.state(), id, epoch, since), nil, true)
+		}
+	})
 }
 
 // propose appends a decision's records and parks its reply. ticked says that time brought the decision about.

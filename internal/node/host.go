@@ -104,6 +104,7 @@ func (n *Node) imageChanged(image *metadata.Image, diff *metadata.Diff, took tim
 	if n.relay != nil {
 		n.relay.imageAt(image.Offset())
 	}
+	n.deathwatch.imageChanged(diff)
 	if s := n.limited.Load(); s != nil {
 		s.SetLimits(serverLimits(n.config, resolver(n.config, n.self, image)))
 	}
@@ -118,6 +119,7 @@ func (n *Node) forward(c *server.Call, body kmsg.Request) *promise.Promise[api.C
 	here := c.Conn.Kind == server.ControllerListener
 	if here {
 		r.Connected = isOpen(c.Conn)
+		n.watch(c, body)
 	}
 	if !here && n.relay != nil {
 		return n.relay.submit(r, c, false)
@@ -126,6 +128,16 @@ func (n *Node) forward(c *server.Call, body kmsg.Request) *promise.Promise[api.C
 		return promise.Done(api.ControlReply{Err: kafka.NotLeaderOrFollower})
 	}
 	return n.control.Submit(r)
+}
+
+// watch notes that a broker lives as long as the connection that it says so over.
+func (n *Node) watch(c *server.Call, body kmsg.Request) {
+	switch r := body.(type) {
+	case *kmsg.BrokerHeartbeatRequest:
+		n.deathwatch.heard(c.Conn, kafka.NodeID(r.BrokerID))
+	case *kmsg.BrokerRegistrationRequest:
+		n.deathwatch.heard(c.Conn, kafka.NodeID(r.BrokerID))
+	}
 }
 
 func isOpen(c *server.ConnInfo) func() bool {

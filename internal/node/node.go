@@ -98,13 +98,14 @@ type Node struct {
 	listeners    []*server.Listener // for clients and brokers
 	controllers  []*server.Listener // for the quorum and brokers; they accept before the others
 	// peers and relay reach other nodes; nil on a lone node.
-	peers     *peer.Pool
-	relay     *relay
-	metrics   *metrics
-	producers *producerIDs
-	upkeep    *upkeep
-	admin     *admin
-	marker    *incarnation
+	peers      *peer.Pool
+	relay      *relay
+	deathwatch *deathwatch
+	metrics    *metrics
+	producers  *producerIDs
+	upkeep     *upkeep
+	admin      *admin
+	marker     *incarnation
 	// replication copies from leaders, inSync tells the controller who keeps up.
 	replication *replication
 	inSync      *inSync

@@ -90,6 +90,10 @@ func (n *Node) joinQuorum() error {
 	n.peers = peer.NewPool(peer.Options{ClientID: fmt.Sprintf("node-%d", n.self.ID), Dial: n.o.Dial, Log: n.log})
 	n.control.exchange = newExchange(n.quorumListener(), n.sendRaft)
 	n.relay = newRelay(n, n.control.exchange, n.peers)
+	if n.self.IsController {
+		n.deathwatch = newDeathwatch(n)
+		n.control.deathwatch = n.deathwatch
+	}
 	for _, e := range n.self.Controller {
 		o := server.ListenerOptions{Name: e.Listener, Kind: server.ControllerListener, Address: e.Address()}
 		if n.o.Listen != nil {
@@ -128,6 +132,7 @@ func (n *Node) leaveQuorum(orderly bool) {
 	if n.relay != nil {
 		n.relay.stop()
 	}
+	n.deathwatch.stop()
 	if n.peers != nil {
 		n.peers.Close()
 	}
