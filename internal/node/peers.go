@@ -24,7 +24,7 @@ type peers struct {
 func newPeers(n *Node, name string) *peers {
 	ms := func(key string) time.Duration { return time.Duration(n.config.Int64(key)) * time.Millisecond }
 	return &peers{self: n.self, image: n.publisher.Image, timeout: ms("request.timeout.ms"),
-		pool: peer.NewPool(peer.Options{ClientID: name, Log: n.log,
+		pool: peer.NewPool(peer.Options{ClientID: name, Dial: n.o.Dial, Log: n.log,
 			DialTimeout:    ms("socket.connection.setup.timeout.ms"),
 			MaxDialTimeout: ms("socket.connection.setup.timeout.max.ms")})}
 }

@@ -1,0 +1,148 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/kafka"
+)
+
+// client makes a Kafka client of the cluster.
+func (c *testCluster) client(more ...kgo.Opt) *kgo.Client {
+	c.t.Helper()
+	var seeds []string
+	for _, id := range c.ids {
+		seeds = append(seeds, fmt.Sprintf("n%d:9092", id))
+	}
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(seeds...), kgo.MetadataMinAge(20 * time.Millisecond),
+		kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }),
+		kgo.Dialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			return c.net.dial(0)(ctx, network, address)
+		})}, more...)...)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(cl.Close)
+	return cl
+}
+
+// leaders counts the partitions of a topic by leader.
+func (c *testCluster) leaders(topic string) map[kafka.NodeID]int {
+	out := map[kafka.NodeID]int{}
+	if t, ok := c.nodes[c.other(kafka.NoNode)].publisher.Image().Topic(topic); ok {
+		for i := range int32(t.NumPartitions()) {
+			p, _ := t.Partition(i)
+			out[p.Leader]++
+		}
+	}
+	return out
+}
+
+// TestTransactionsAcrossNodes: transactions whose partitions, groups and coordinators are led by different nodes are atomic.
+func TestTransactionsAcrossNodes(t *testing.T) {
+	c := staticCluster(t, 3, "transaction.state.log.replication.factor=1", "transaction.state.log.num.partitions=6",
+		"transaction.state.log.min.isr=1", "offsets.topic.replication.factor=1", "offsets.topic.num.partitions=6")
+	c.start()
+	c.create(c.active(), "in", 6, 1)
+	c.create(c.active(), "out", 6, 1)
+	if n := len(c.leaders("out")); n != 3 {
+		t.Fatalf("%d nodes lead partitions of the topic", n)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	var work sync.WaitGroup
+	for id := range 6 {
+		work.Go(func() { transact(ctx, c, id) })
+	}
+	work.Wait()
+	if t.Failed() {
+		return
+	}
+	got := map[string]int{}
+	reader := c.client(kgo.ConsumeTopics("out"), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	for len(got) < 6*4*6 && ctx.Err() == nil {
+		reader.PollFetches(ctx).EachRecord(func(r *kgo.Record) { got[string(r.Value)]++ })
+	}
+	for id := range 6 {
+		for round := range 8 {
+			for p := range 6 {
+				v, want := fmt.Sprintf("%d/%d/%d", id, round, p), 1-round%2
+				if got[v] != want {
+					t.Errorf("%s is there %d times, want %d", v, got[v], want)
+				}
+			}
+		}
+	}
+	if n := len(c.leaders(kafka.TransactionsTopic)); n != 3 {
+		t.Errorf("%d nodes coordinate transactions: not much of a test", n)
+	}
+	offsets, err := kadm.NewClient(reader).FetchOffsets(ctx, "group-3")
+	if o, ok := offsets.Lookup("in", 3); err != nil || !ok || o.At != 6 {
+		t.Errorf("%+v, %v: want the last that was committed", o, err)
+	}
+}
+
+// transact runs transactions of one producer, every second of which it aborts: a record to every partition, and the
+// offset of a group.
+func transact(ctx context.Context, c *testCluster, id int) {
+	cl := c.client(kgo.TransactionalID(fmt.Sprint("tx-", id)), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	for round := range 8 {
+		if err := cl.BeginTransaction(); err != nil {
+			c.t.Error(err)
+			return
+		}
+		var records []*kgo.Record
+		for p := range int32(6) {
+			records = append(records, &kgo.Record{Topic: "out", Partition: p, Value: fmt.Appendf(nil, "%d/%d/%d", id, round, p)})
+		}
+		if err := cl.ProduceSync(ctx, records...).FirstErr(); err != nil {
+			c.t.Errorf("producer %d, round %d: %v", id, round, err)
+			return
+		}
+		if err := commitOffset(ctx, c, cl, fmt.Sprint("group-", id), int32(id), int64(round)); err != nil {
+			c.t.Errorf("producer %d, round %d: offsets: %v", id, round, err)
+			return
+		}
+		if err := cl.EndTransaction(ctx, kgo.TransactionEndTry(round%2 == 0)); err != nil {
+			c.t.Errorf("producer %d, round %d: %v", id, round, err)
+			return
+		}
+	}
+}
+
+// commitOffset commits an offset within the open transaction, with coordinators that are still loading tried again.
+func commitOffset(ctx context.Context, c *testCluster, cl *kgo.Client, group string, partition int32, offset int64) error {
+	producer, epoch, err := cl.ProducerID(ctx)
+	if err != nil {
+		return err
+	}
+	in, _ := c.nodes[1].publisher.Image().Topic("in")
+	r := kmsg.NewPtrTxnOffsetCommitRequest()
+	r.TransactionalID, _ = cl.OptValue(kgo.TransactionalID).(string)
+	r.Group, r.ProducerID, r.ProducerEpoch = group, producer, epoch
+	topic, p := kmsg.NewTxnOffsetCommitRequestTopic(), kmsg.NewTxnOffsetCommitRequestTopicPartition()
+	p.Partition, p.Offset = partition, offset
+	topic.Topic, topic.TopicID, topic.Partitions = "in", in.ID, append(topic.Partitions, p)
+	r.Topics = append(r.Topics, topic)
+	for {
+		resp, err := r.RequestWith(ctx, cl)
+		if err != nil {
+			return err
+		}
+		switch code := kafka.Code(resp.Topics[0].Partitions[0].ErrorCode); {
+		case code == kafka.None:
+			return nil
+		case !code.Retriable() || ctx.Err() != nil:
+			return code
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
