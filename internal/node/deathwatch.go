@@ -54,6 +54,8 @@ type acquaintance struct {
 	fenced  bool
 	met     bool // it has answered at the address
 	busy    bool // it is being looked at
+	// again says that it was suspected while nothing could be found out: it was being looked at, or not in service here yet.
+	again bool
 }
 
 // watchedConn is a connection over which a broker told that it lives.
@@ -113,11 +115,14 @@ func (w *deathwatch) changed(id kafka.NodeID, b *metadata.Broker) {
 	if a == nil || a.epoch != b.Epoch || a.address != address {
 		a = &acquaintance{epoch: b.Epoch, address: address, fenced: true}
 		w.brokers[id] = a
-		w.start(func() { w.meet(a) })
+		w.start(func() { w.meet(id, a) })
 	} else if a.fenced && !b.Fenced && !a.met { // it may have registered before it listened
-		w.start(func() { w.meet(a) })
+		w.start(func() { w.meet(id, a) })
 	}
 	a.fenced = b.Fenced
+	if !a.fenced && a.again {
+		w.look(id, a)
+	}
 }
 
 // start runs a look beside everything else. The caller holds w.mu.
@@ -127,11 +132,15 @@ func (w *deathwatch) start(f func()) {
 	}
 }
 
-func (w *deathwatch) meet(a *acquaintance) {
-	if w.probe(a.address) == nil {
-		w.mu.Lock()
-		a.met = true
-		w.mu.Unlock()
+func (w *deathwatch) meet(id kafka.NodeID, a *acquaintance) {
+	if w.probe(a.address) != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a.met = true
+	if a.again {
+		w.look(id, a)
 	}
 }
 
@@ -183,8 +192,14 @@ func (w *deathwatch) tookOffice(image *metadata.Image) {
 func (w *deathwatch) suspect(id kafka.NodeID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	a := w.brokers[id]
-	if a == nil || !a.met || a.busy || a.fenced {
+	if a := w.brokers[id]; a != nil {
+		w.look(id, a)
+	}
+}
+
+// look finds out whether a broker is dead. The caller holds w.mu.
+func (w *deathwatch) look(id kafka.NodeID, a *acquaintance) {
+	if a.again = !a.met || a.busy || a.fenced; a.again {
 		return
 	}
 	a.busy = true
@@ -193,6 +208,9 @@ func (w *deathwatch) suspect(id kafka.NodeID) {
 		dead := w.isDead(a.address)
 		w.mu.Lock()
 		a.busy = false
+		if !dead && a.again {
+			w.look(id, a)
+		}
 		w.mu.Unlock()
 		if dead {
 			w.log.Warn("a broker is dead: its address refuses connections", "broker", id, "address", a.address)

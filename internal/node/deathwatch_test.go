@@ -23,8 +23,25 @@ func TestDeadBrokersAreFencedAtOnce(t *testing.T) {
 		b, _ := c.nodes[witness].publisher.Image().Broker(id)
 		return b.Fenced
 	}
+	// Whoever is to judge must have met the broker.
+	acquainted := func(id kafka.NodeID) {
+		t.Helper()
+		c.eventually("everybody knows the broker", func() bool {
+			for witness, n := range c.nodes {
+				n.deathwatch.mu.Lock()
+				a := n.deathwatch.brokers[id]
+				known := a != nil && a.met && !a.fenced
+				n.deathwatch.mu.Unlock()
+				if witness != id && !known {
+					return false
+				}
+			}
+			return true
+		})
+	}
 	active := c.active()
 	victim := c.other(active)
+	acquainted(victim)
 	began := time.Now()
 	c.kill(victim)
 	c.eventually("the dead broker is fenced", func() bool { return fencedBy(active, victim) })
@@ -34,6 +51,7 @@ func TestDeadBrokersAreFencedAtOnce(t *testing.T) {
 
 	active = c.active()
 	witness := c.other(active)
+	acquainted(active)
 	began = time.Now()
 	c.kill(active)
 	c.eventually("the dead controller's broker is fenced", func() bool { return fencedBy(witness, active) })
@@ -89,6 +107,7 @@ func TestDeathwatch(t *testing.T) {
 		"times out":                       {[]error{nil, context.DeadlineExceeded}, false},
 		"refused, then times out":         {[]error{nil, refused, context.DeadlineExceeded}, false},
 		"the address was never right":     {[]error{refused}, false},
+		"refused only at the second look": {[]error{nil, nil, nil, nil, refused, refused}, true},
 		"never reached, then not refused": {[]error{context.DeadlineExceeded, refused}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,7 +126,7 @@ func TestDeathwatch(t *testing.T) {
 			w.changed(2, broker)
 			w.probes.Wait()
 			w.suspect(2)
-			w.suspect(2) // is being looked at
+			w.suspect(2) // is being looked at: once more after that
 			w.suspect(3) // is not known
 			w.probes.Wait()
 			w.stop()
@@ -115,7 +134,7 @@ func TestDeathwatch(t *testing.T) {
 				t.Errorf("told of %v", told)
 			}
 			w.suspect(2)
-			if w.probes.Wait(); book.dials > 6 {
+			if w.probes.Wait(); book.dials > 8 {
 				t.Errorf("%d dials", book.dials)
 			}
 		})

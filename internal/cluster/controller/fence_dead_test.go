@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"moldau/internal/kafka"
 )
 
@@ -24,14 +26,22 @@ func TestFenceDead(t *testing.T) {
 	if dead(2, b.Epoch, suspected) > 0 {
 		t.Error("a broker that was heard of since was fenced")
 	}
+	r := latest(kmsg.NewPtrBrokerHeartbeatRequest())
+	r.BrokerID, r.BrokerEpoch, r.CurrentMetadataOffset = 2, int64(b.Epoch), 1000
+	open := true
+	w.ask(Request{Body: r, Connected: func() bool { return open }})
+	if dead(2, b.Epoch, suspected) > 0 {
+		t.Error("a broker that was heard of since, over an open connection, was fenced")
+	}
 	if dead(2, b.Epoch-1, w.now) > 0 || dead(9, b.Epoch, w.now) > 0 {
 		t.Error("another incarnation was fenced")
 	}
 	if own, _ := w.image.Broker(1); dead(1, own.Epoch, w.now) > 0 {
 		t.Error("the controller's own broker was fenced")
 	}
-	if dead(2, b.Epoch, w.now) == 0 {
-		t.Fatal("nothing happened")
+	open = false
+	if dead(2, b.Epoch, suspected) == 0 {
+		t.Fatal("a heartbeat over a connection that is closed kept a dead broker alive")
 	}
 	if p := w.partition("a", 0); p.Leader != 3 || len(p.ISR) != 1 {
 		t.Errorf("a-0 is led by %d", p.Leader)
