@@ -14,7 +14,7 @@ import (
 type Liveness struct {
 	brokers map[kafka.NodeID]*brokerLife
 
-	nextFence, nextNoOp, nextPreferred, nextUnclean time.Time
+	nextFence, nextNoOp, nextPreferred, nextUnclean, nextRaise time.Time
 }
 
 // brokerLife is what is known about one incarnation of a broker.

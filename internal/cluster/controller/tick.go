@@ -12,7 +12,7 @@ import (
 const maxElections = 1000
 
 // Tick does the periodic work that is due: it fences a broker whose session has ended, elects preferred and
-// unclean leaders and writes the NoOp record that shows the log to be alive. It may be called at any time.
+// unclean leaders, gives the topics of coordinators more replicas when brokers have joined, and writes the NoOp record that shows the log to be alive. It may be called at any time.
 func Tick(now time.Time, s State, rnd *rand.Rand) Result {
 	if s.Image.MetadataVersion() == 0 {
 		return Result{}
@@ -28,6 +28,9 @@ func Tick(now time.Time, s State, rnd *rand.Rand) Result {
 	}
 	if len(out) == 0 && due(now, &l.nextUnclean, s.Settings.UncleanElection) {
 		out = append(out, t.electAllUnclean()...)
+	}
+	if len(out) == 0 && due(now, &l.nextRaise, raiseEvery(s)) {
+		out = append(out, t.raiseInternal()...)
 	}
 	if len(out) == 0 && due(now, &l.nextNoOp, s.Settings.MaxIdle) {
 		out = append(out, &metadata.NoOpRecord{})
@@ -56,6 +59,7 @@ func (l *Liveness) NextTick(now time.Time, s State) time.Time {
 	}{
 		{l.nextFence, s.Settings.fenceInterval()}, {l.nextNoOp, s.Settings.MaxIdle},
 		{l.nextPreferred, s.Settings.PreferredElection}, {l.nextUnclean, s.Settings.UncleanElection},
+		{l.nextRaise, raiseEvery(s)},
 	} {
 		if x.interval > 0 && (first.IsZero() || x.next.Before(first)) {
 			first = x.next
