@@ -2,7 +2,8 @@
 // cores with real clocks, disks and sockets, and starts and stops a whole node in the right order.
 //
 // It decides nothing that a core decides. Its loops: control (metadata quorum and controller), publisher (images to
-// partitions), one flusher per log directory (group commit), lifecycle (registration and heartbeats), upkeep (retention,
+// partitions), one flusher per log directory (group commit), one fetcher per leader, directory
+// and shard (replication), lifecycle (registration and heartbeats), upkeep (retention,
 // checkpoints, scrubbing, expiry). A few goroutines load coordinators while there is something to load. Each has an owner,
 // Node.Stop, that waits for it.
 //

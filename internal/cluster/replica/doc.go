@@ -10,5 +10,5 @@
 // taken last and never held during I/O. No callback runs under any of them: methods return Effects, which the caller
 // runs after the method has returned. Order: Manager, Partition, log.
 //
-// Start reading at partition.go, then append.go and read.go.
+// Start reading at partition.go, then append.go and read.go; fetcher.go for a follower.
 package replica
