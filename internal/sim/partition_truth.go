@@ -259,11 +259,18 @@ func (t *partitionTruth) spares(id kafka.NodeID) bool {
 	for topic := range t.newest.TopicsByID() {
 		for _, p := range topic.Partitions() {
 			left := slices.DeleteFunc(slices.Clone(p.Replicas), gone)
-			valid := slices.DeleteFunc(slices.Concat(p.ISR, p.ELR), gone)
-			if len(left) < 2 || len(valid) == 0 {
+			certain := func(x kafka.NodeID) bool { return !gone(x) && t.registered(x) }
+			if len(left) < 2 || !slices.ContainsFunc(slices.Concat(p.ISR, p.ELR), certain) {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+// registered says whether a node's broker lives and the controller knows it: without a crash it keeps what it may lead.
+func (t *partitionTruth) registered(id kafka.NodeID) bool {
+	m := t.w.machineOf(id)
+	known, ok := t.newest.Broker(id)
+	return ok && m.up() && known.Epoch == m.process.(*broker).epoch
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"moldau/internal/cluster/metadata"
+	"moldau/internal/flaw"
 	"moldau/internal/kafka"
 )
 
@@ -152,7 +153,7 @@ func (c *change) findLeader() (leader kafka.NodeID, unclean bool) {
 // valid says whether a replica may lead without loss.
 func (c *change) valid(id kafka.NodeID) bool {
 	in := slices.Contains(c.isr, id) || len(c.isr) == 0 && slices.Contains(c.elr, id)
-	return in && c.eligible(id)
+	return (in || flaw.In(flaw.ElectAnybody)) && c.eligible(id)
 }
 
 // lastKnownLeads says whether the last leader may take over: nobody is known to hold everything, and it held

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"moldau/internal/flaw"
 	"moldau/internal/kafka"
 )
 
@@ -162,7 +163,7 @@ func (c *Core) validate(r *FetchRequest, resp *FetchResponse) bool {
 		}
 	}
 	end := c.endOffsetFor(r.LastEpoch)
-	if end.Epoch != r.LastEpoch || end.Offset < r.Offset {
+	if (end.Epoch != r.LastEpoch || end.Offset < r.Offset) && !flaw.In(flaw.QuorumDivergence) {
 		resp.Diverging = &end
 		return false
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"moldau/internal/flaw"
 	"moldau/internal/kafka"
 )
 
@@ -82,7 +83,7 @@ func (c *Core) sendFetch(now time.Time, to Peer) {
 	m := c.numbered(now, to, &FetchRequest{ClusterID: &c.config.ClusterID, Replica: c.config.Self, Epoch: c.epoch,
 		Offset: at.Offset, LastEpoch: at.Epoch, HighWatermark: c.highWatermark,
 		MaxWaitMs: int32(fetchMaxWait.Milliseconds()), MaxBytes: c.config.FetchMaxBytes})
-	if c.config.CanVote && at.Offset > c.log.Durable() {
+	if c.config.CanVote && at.Offset > c.log.Durable() && !flaw.In(flaw.FetchUnsynced) {
 		c.out.SendSynced = append(c.out.SendSynced, m)
 	} else {
 		c.out.Send = append(c.out.Send, m)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"moldau/internal/flaw"
 	"moldau/internal/kafka"
 )
 
@@ -100,7 +101,7 @@ func (c *Core) raiseHighWatermark(now time.Time) {
 		return
 	}
 	slices.SortFunc(ends, func(a, b kafka.Offset) int { return int(min(1, max(-1, b-a))) })
-	if o := ends[len(ends)/2]; o > c.leading.epochStart && c.setHighWatermark(o) {
+	if o := ends[len(ends)/2]; (o > c.leading.epochStart || flaw.In(flaw.CommitOldEpoch)) && c.setHighWatermark(o) {
 		c.answerParked(now)
 		c.changeCommitted()
 	}
@@ -108,6 +109,9 @@ func (c *Core) raiseHighWatermark(now time.Time) {
 
 func (c *Core) endOf(v Voter) kafka.Offset {
 	if v.Key.matches(c.config.Self) {
+		if flaw.In(flaw.CommitUnsynced) {
+			return c.log.End()
+		}
 		return c.log.Durable()
 	}
 	for _, p := range c.leading.replicas {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"moldau/internal/flaw"
 	"moldau/internal/kafka"
 )
 
@@ -122,7 +123,7 @@ func (c *Core) onVoteRequest(now time.Time, m Message, r *VoteRequest) {
 // grants decides about a vote. Nothing asks whether the candidate is a voter: voter sets may differ while one
 // changes.
 func (c *Core) grants(r *VoteRequest) bool {
-	upToDate := r.Last.Compare(c.position()) >= 0
+	upToDate := r.Last.Compare(c.position()) >= 0 || flaw.In(flaw.VoteForShorterLog)
 	if r.PreVote {
 		switch c.role {
 		case Leader:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"moldau/internal/cluster/metadata"
+	"moldau/internal/flaw"
 	"moldau/internal/invariant"
 	"moldau/internal/kafka"
 	"moldau/internal/storage/log"
@@ -265,7 +266,7 @@ func (p *Pump) drain(now time.Time) {
 			p.fail(a.Fatal)
 			return
 		}
-		if a.Persist != nil {
+		if a.Persist != nil && !flaw.In(flaw.VoteNotDurable) {
 			p.held = &a
 			p.persist()
 			return

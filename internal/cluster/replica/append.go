@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"moldau/internal/flaw"
 	"moldau/internal/kafka"
 	"moldau/internal/storage/log"
 	"moldau/internal/storage/record"
@@ -72,6 +73,9 @@ func (p *Partition) Append(now time.Time, r AppendRequest, w *AppendWaiter) (Eff
 func (p *Partition) append(now time.Time, r AppendRequest, w *AppendWaiter, e *Effects) error {
 	if p.limits.RefuseNewProducers != nil && r.Batch.HasProducer() {
 		r.Producer.RefuseNew = p.limits.RefuseNewProducers()
+	}
+	if flaw.In(flaw.NoDeduplication) {
+		r.Producer.Origin = log.FromReplication
 	}
 	wasDurable := p.log.View().Durable == p.log.View().End
 	done, err := p.log.Append(r.Batch, log.Stamp{Assign: true, LeaderEpoch: p.leaderEpoch, Producer: r.Producer}, now)

@@ -3,6 +3,7 @@ package replica
 import (
 	"time"
 
+	"moldau/internal/flaw"
 	"moldau/internal/kafka"
 	"moldau/internal/storage/log"
 	"moldau/internal/storage/record"
@@ -41,7 +42,7 @@ func (p *Partition) FetchPosition() (at Position, synced, ok bool) {
 	if latest, ok := v.Epochs().Latest(); ok {
 		at.LastEpoch = latest.Epoch
 	}
-	return at, p.ackable() >= v.End, true
+	return at, p.ackable() >= v.End || flaw.In(flaw.FollowerUnsynced), true
 }
 
 // answers says whether a response is about the log as it is now. The caller holds p.mu.

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"moldau/internal/flaw"
 	"moldau/internal/kafka"
 )
 
@@ -76,9 +77,9 @@ func (p *Partition) raiseHighWatermark(now time.Time) {
 		if r == nil {
 			continue
 		}
-		member := slices.Contains(p.isr, id) || slices.Contains(p.proposed, id)
+		member := slices.Contains(p.isr, id) || slices.Contains(p.proposed, id) && !flaw.In(flaw.MinimalISR)
 		r.mu.Lock()
-		if r.end < least && (member || p.joining(now, id, r)) {
+		if r.end < least && (member || !flaw.In(flaw.MinimalISR) && p.joining(now, id, r)) {
 			least = r.end
 		}
 		r.mu.Unlock()
@@ -142,7 +143,10 @@ func (p *Partition) Fetched(now time.Time, f FollowerFetch, eligible func(kafka.
 // expand proposes a follower for the in-sync set once it has everything up to the high watermark and the start of this
 // leader's epoch, and the controller would take this incarnation of it.
 func (p *Partition) expand(id kafka.NodeID, r *progress, eligible func(kafka.NodeID) (kafka.BrokerEpoch, bool)) *ISRProposal {
-	if p.proposed != nil || slices.Contains(p.isr, id) || r.end < p.highWatermark || r.end < p.epochStart {
+	if p.proposed != nil || slices.Contains(p.isr, id) {
+		return nil
+	}
+	if (r.end < p.highWatermark || r.end < p.epochStart) && !flaw.In(flaw.EarlyISR) {
 		return nil
 	}
 	if eligible == nil || p.isLost(id) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"moldau/internal/cluster/metadata"
+	"moldau/internal/flaw"
 	"moldau/internal/kafka"
 	"moldau/internal/storage/log"
 )
@@ -307,6 +308,9 @@ func (p *Partition) Assign(now time.Time, a Assignment) Effects {
 		p.stopLeading(&e, Idle)
 	default:
 		p.stopLeading(&e, Follower)
+		if newTerm && flaw.In(flaw.TruncateToHighWatermark) {
+			_ = p.cut(&e, p.highWatermark)
+		}
 	}
 	p.settle(now, &e)
 	return e
@@ -317,7 +321,9 @@ func (p *Partition) lead(now time.Time, newTerm bool) {
 	if newTerm {
 		p.log.AssignEpoch(p.leaderEpoch)
 		p.epochStart = p.log.View().End
-		p.remotes = nil
+		if !flaw.In(flaw.StaleProgress) {
+			p.remotes = nil
+		}
 	}
 	p.role = Leader
 	p.trackRemotes(now)
@@ -330,7 +336,10 @@ func (p *Partition) stopLeading(e *Effects, next Role) {
 		e.fail(&p.byReplicas, kafka.NotLeaderOrFollower)
 		p.refuseHeld(e, kafka.NotLeaderOrFollower)
 	}
-	p.role, p.remotes = next, nil
+	p.role = next
+	if !flaw.In(flaw.StaleProgress) {
+		p.remotes = nil
+	}
 }
 
 // settle raises the high watermark as far as it goes, completes who waited for it and publishes. The caller holds p.mu.
@@ -350,7 +359,11 @@ func (p *Partition) complete(e *Effects) {
 		p.byDisk.pop()
 		e.done(w, nil)
 	}
-	for w := p.byReplicas.head; w != nil && w.required <= p.highWatermark; w = p.byReplicas.head {
+	replicated := p.highWatermark
+	if flaw.In(flaw.AckBeforeReplicas) {
+		replicated = ackable
+	}
+	for w := p.byReplicas.head; w != nil && w.required <= replicated; w = p.byReplicas.head {
 		p.byReplicas.pop()
 		if len(p.isr) < p.minISR() {
 			e.done(w, kafka.NotEnoughReplicasAfterAppend)
@@ -364,7 +377,7 @@ func (p *Partition) complete(e *Effects) {
 // moldau.flush=async.
 func (p *Partition) ackable() kafka.Offset {
 	v := p.log.View()
-	if p.log.Config().FlushAsync {
+	if p.log.Config().FlushAsync || p.role == Leader && flaw.In(flaw.LeaderUnsynced) {
 		return v.End
 	}
 	return v.Durable

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"syscall"
 
+	"moldau/internal/flaw"
 	"moldau/internal/kafka"
 	"moldau/internal/storage/log"
 	"moldau/internal/storage/record"
@@ -58,7 +59,7 @@ func (p *Partition) Read(r ReadSpec) ReadResult {
 		return out
 	}
 	// Divergence comes before the upper bound: a fetcher that is too far ahead must learn where to cut.
-	if r.LastEpoch != kafka.NoEpoch && out.diverges(v, r) {
+	if r.LastEpoch != kafka.NoEpoch && !flaw.In(flaw.IgnoreDivergence) && out.diverges(v, r) {
 		return out
 	}
 	if r.Offset > v.End {
