@@ -269,6 +269,7 @@ func (f *fetcher) answered(a peer.Answer) {
 	for _, p := range f.pump.Answered(f.r.n.o.Now(), a.Body, a.Err, f.r.n) {
 		f.r.regained(p)
 	}
+	a.Release() // the records are in the log
 }
 
 // copyWarning is how often what keeps replicas from being copied is worth a line.
