@@ -47,20 +47,38 @@ func (c *testCluster) leaders(topic string) map[kafka.NodeID]int {
 }
 
 // TestTransactionsAcrossNodes: transactions whose partitions, groups and coordinators are led by different nodes are atomic.
-func TestTransactionsAcrossNodes(t *testing.T) {
-	c := staticCluster(t, 3, "transaction.state.log.replication.factor=1", "transaction.state.log.num.partitions=6",
-		"transaction.state.log.min.isr=1", "offsets.topic.replication.factor=1", "offsets.topic.num.partitions=6")
+func TestTransactionsAcrossNodes(t *testing.T) { transactionsAcross(t, 1, func(*testCluster, int) {}) }
+
+// TestTransactionsOutliveANode: they are too when a node is lost in the middle, with what it led and coordinated.
+func TestTransactionsOutliveANode(t *testing.T) {
+	var once sync.Once
+	transactionsAcross(t, 3, func(c *testCluster, round int) {
+		if round == 4 {
+			once.Do(func() { c.kill(2) })
+		}
+	})
+}
+
+// transactionsAcross runs transactions on topics of a replication factor and checks what consumers see. between is called
+// in every transaction.
+func transactionsAcross(t *testing.T, factor int16, between func(c *testCluster, round int)) {
+	t.Helper()
+	c := staticCluster(t, 3, fmt.Sprint("transaction.state.log.replication.factor=", factor), "transaction.state.log.num.partitions=6",
+		fmt.Sprint("offsets.topic.replication.factor=", factor), "offsets.topic.num.partitions=6",
+		fmt.Sprint("transaction.state.log.min.isr=", min(factor, 2)))
 	c.start()
-	c.create(c.active(), "in", 6, 1)
-	c.create(c.active(), "out", 6, 1)
+	c.create(c.active(), "in", 6, factor)
+	c.create(c.active(), "out", 6, factor)
 	if n := len(c.leaders("out")); n != 3 {
 		t.Fatalf("%d nodes lead partitions of the topic", n)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
+	in, _ := c.nodes[1].publisher.Image().Topic("in")
+	w := &txnWork{c, in.ID, between}
 	var work sync.WaitGroup
 	for id := range 6 {
-		work.Go(func() { transact(ctx, c, id) })
+		work.Go(func() { w.transact(ctx, id) })
 	}
 	work.Wait()
 	if t.Failed() {
@@ -81,7 +99,7 @@ func TestTransactionsAcrossNodes(t *testing.T) {
 			}
 		}
 	}
-	if n := len(c.leaders(kafka.TransactionsTopic)); n != 3 {
+	if n := len(c.leaders(kafka.TransactionsTopic)); n != len(c.nodes) {
 		t.Errorf("%d nodes coordinate transactions: not much of a test", n)
 	}
 	offsets, err := kadm.NewClient(reader).FetchOffsets(ctx, "group-3")
@@ -90,9 +108,17 @@ func TestTransactionsAcrossNodes(t *testing.T) {
 	}
 }
 
+// txnWork is what producers do.
+type txnWork struct {
+	c       *testCluster
+	in      kafka.UUID
+	between func(c *testCluster, round int)
+}
+
 // transact runs transactions of one producer, every second of which it aborts: a record to every partition, and the
 // offset of a group.
-func transact(ctx context.Context, c *testCluster, id int) {
+func (w *txnWork) transact(ctx context.Context, id int) {
+	c := w.c
 	cl := c.client(kgo.TransactionalID(fmt.Sprint("tx-", id)), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	for round := range 8 {
 		if err := cl.BeginTransaction(); err != nil {
@@ -107,7 +133,8 @@ func transact(ctx context.Context, c *testCluster, id int) {
 			c.t.Errorf("producer %d, round %d: %v", id, round, err)
 			return
 		}
-		if err := commitOffset(ctx, c, cl, fmt.Sprint("group-", id), int32(id), int64(round)); err != nil {
+		w.between(c, round)
+		if err := w.commitOffset(ctx, cl, fmt.Sprint("group-", id), int32(id), int64(round)); err != nil {
 			c.t.Errorf("producer %d, round %d: offsets: %v", id, round, err)
 			return
 		}
@@ -119,18 +146,17 @@ func transact(ctx context.Context, c *testCluster, id int) {
 }
 
 // commitOffset commits an offset within the open transaction, with coordinators that are still loading tried again.
-func commitOffset(ctx context.Context, c *testCluster, cl *kgo.Client, group string, partition int32, offset int64) error {
+func (w *txnWork) commitOffset(ctx context.Context, cl *kgo.Client, group string, partition int32, offset int64) error {
 	producer, epoch, err := cl.ProducerID(ctx)
 	if err != nil {
 		return err
 	}
-	in, _ := c.nodes[1].publisher.Image().Topic("in")
 	r := kmsg.NewPtrTxnOffsetCommitRequest()
 	r.TransactionalID, _ = cl.OptValue(kgo.TransactionalID).(string)
 	r.Group, r.ProducerID, r.ProducerEpoch = group, producer, epoch
 	topic, p := kmsg.NewTxnOffsetCommitRequestTopic(), kmsg.NewTxnOffsetCommitRequestTopicPartition()
 	p.Partition, p.Offset = partition, offset
-	topic.Topic, topic.TopicID, topic.Partitions = "in", in.ID, append(topic.Partitions, p)
+	topic.Topic, topic.TopicID, topic.Partitions = "in", w.in, append(topic.Partitions, p)
 	r.Topics = append(r.Topics, topic)
 	for {
 		resp, err := r.RequestWith(ctx, cl)
