@@ -18,6 +18,7 @@ type settingFlags struct {
 	set     []string
 	dataDir string
 	listen  string
+	cluster string
 }
 
 func (f *settingFlags) add(c *cobra.Command) {
@@ -25,6 +26,8 @@ func (f *settingFlags) add(c *cobra.Command) {
 	c.Flags().StringArrayVar(&f.set, "set", nil, "set a key, as `key=value`; may be given again")
 	c.Flags().StringVar(&f.dataDir, "data-dir", "", "`directory` of the data (log.dirs)")
 	c.Flags().StringVar(&f.listen, "listen", "", "address to serve on, as `host:port` (listeners)")
+	c.Flags().StringVar(&f.cluster, "cluster", "",
+		"the nodes of a cluster, as `host:port,...`: the addresses that clients use, the same list on each node")
 	_ = c.RegisterFlagCompletionFunc("set",
 		func(_ *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			var out []string
@@ -44,7 +47,16 @@ func (f *settingFlags) load() (*config.Static, error) {
 	if err != nil {
 		return nil, err
 	}
-	return config.Load(layers, config.Options{})
+	nodes := 0
+	if f.cluster != "" {
+		var layer config.Layer
+		layer, nodes, err = config.Cluster(f.cluster, config.ClusterOptions{Listen: f.listen, IsLocal: config.LocalHost})
+		if err != nil {
+			return nil, fmt.Errorf("--cluster: %w", err)
+		}
+		layers = append([]config.Layer{layer}, layers...)
+	}
+	return config.Load(layers, config.Options{Nodes: nodes})
 }
 
 func (f *settingFlags) layers() ([]config.Layer, error) {
@@ -70,7 +82,7 @@ func (f *settingFlags) layers() ([]config.Layer, error) {
 	if f.dataDir != "" {
 		out = append(out, config.MapLayer("--data-dir", map[string]string{"log.dirs": f.dataDir}))
 	}
-	if f.listen != "" {
+	if f.listen != "" && f.cluster == "" {
 		host, port, err := net.SplitHostPort(f.listen)
 		if err != nil {
 			return nil, fmt.Errorf("--listen %s: it must be host:port, such as 0.0.0.0:9092", f.listen)

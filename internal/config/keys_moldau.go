@@ -6,6 +6,9 @@ var moldauKeys = []Key{
 	key("moldau.flush", String, "ack", oneOf("ack", "async"), ClusterWide, High,
 		"When a record counts as stored, for topics that do not say so themselves: ack waits for the sync of the "+
 			"disk, async for the page cache only. See the topic key of the same name."),
+	key("moldau.cluster", List, "", bootstrapList, ReadOnly, High,
+		"The nodes of a cluster by the addresses that clients use (host:port). They found the cluster together and settle "+
+			"ids and cluster id among themselves. Set by --cluster, which sets what else a node needs."),
 	key("moldau.flush.linger.ms", Int, "0", between(0, 1000), ReadOnly, Low,
 		"How long a directory's flusher gathers further appends before it syncs (ms). With 0 it syncs at once; what "+
 			"is appended meanwhile goes into the next sync."),

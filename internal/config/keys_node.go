@@ -48,8 +48,8 @@ var nodeKeys = []Key{
 		"How long a request from controller to broker may take (ms).",
 		inert("a node has no peers yet")),
 	key("initial.broker.registration.timeout.ms", Int, "60000", nil, ReadOnly, Medium,
-		"How long a starting broker tries to register with the controller before it gives up (ms).",
-		inert("a node has no peers yet")),
+		"How long a starting broker tries to register with the controller before it gives up, while another one under its "+
+			"number seems to live (ms)."),
 	key("broker.heartbeat.interval.ms", Int, "2000", nil, ReadOnly, Medium,
 		"Time between two heartbeats of a broker to the controller (ms). While every registered broker "+
 			"is Moldau and the key is not set, 500 is used."),

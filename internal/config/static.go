@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"moldau/internal/invariant"
+	"moldau/internal/kafka"
 )
 
 // Options say how settings are read.
@@ -51,6 +53,20 @@ func Defaults() *Static {
 	s, err := Load(nil, Options{})
 	invariant.Check(err == nil, "the defaults are refused: %v", err)
 	return s
+}
+
+// WithNodeID gives the settings of a node that has found out its number.
+func (s *Static) WithNodeID(id kafka.NodeID) (*Static, error) {
+	out := &Static{set: maps.Clone(s.set), values: map[string]Value{}, nodes: s.nodes, warnings: s.warnings}
+	out.set["node.id"] = Setting{Value: strconv.Itoa(int(id)), Where: "the cluster"}
+	problems := out.parse()
+	if len(problems) == 0 {
+		problems = out.judge()
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	return out, nil
 }
 
 // parse reads every setting by the type and rule of its key, and refuses what is not built.

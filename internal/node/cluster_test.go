@@ -97,6 +97,8 @@ type testCluster struct {
 	nodes map[kafka.NodeID]*Node
 	// settings gives the configuration of a node.
 	settings func(kafka.NodeID) map[string]string
+	// list, when set, is what --cluster says; its entries are n1:9092 and so on.
+	list string
 }
 
 // quickQuorum are settings that make elections short.
@@ -161,7 +163,7 @@ func (c *testCluster) start(ids ...kafka.NodeID) {
 }
 
 func (c *testCluster) begin(id kafka.NodeID, fs vfs.FS) (*Node, error) {
-	static, err := config.Load([]config.Layer{config.MapLayer("test", c.settings(id))}, config.Options{})
+	static, err := c.config(id)
 	if err != nil {
 		return nil, err
 	}
@@ -169,6 +171,18 @@ func (c *testCluster) begin(id kafka.NodeID, fs vfs.FS) (*Node, error) {
 	defer cancel()
 	logger := slog.New(slog.NewTextHandler(c.t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})).With("node", id)
 	return Start(ctx, Options{Config: static, FS: fs, Log: logger, NoAdmin: true, Dial: c.net.dial(id), Listen: c.net.listen})
+}
+
+func (c *testCluster) config(id kafka.NodeID) (*config.Static, error) {
+	layers, nodes := []config.Layer{config.MapLayer("test", c.settings(id))}, 0
+	if c.list != "" {
+		layer, size, err := config.Cluster(c.list, config.ClusterOptions{Listen: fmt.Sprintf("n%d:9092", id)})
+		if err != nil {
+			return nil, err
+		}
+		layers, nodes = append([]config.Layer{layer}, layers...), size
+	}
+	return config.Load(layers, config.Options{Nodes: nodes})
 }
 
 func (c *testCluster) end() {

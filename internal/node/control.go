@@ -175,6 +175,14 @@ func (c *control) Describe() *promise.Promise[api.QuorumReply] {
 	out := &promise.Promise[api.QuorumReply]{}
 	ok := c.post(func() {
 		d, err := c.pump.Describe(c.now())
+		if err != nil { // who founds or joins wants to know the voters all the same
+			s := c.pump.State()
+			d = quorum.Description{Leader: kafka.NoNode, Epoch: kafka.NoEpoch, HighWatermark: kafka.NoOffset, Nodes: s.Voters}
+			for _, v := range s.Voters {
+				d.Voters = append(d.Voters, quorum.ReplicaDescription{Key: v.Key, LogEnd: kafka.NoOffset, LastFetchMs: -1,
+					LastCaughtUpMs: -1})
+			}
+		}
 		out.Set(api.QuorumReply{Description: d, Err: err})
 	}, true)
 	if !ok {

@@ -40,21 +40,12 @@ type incarnationContent struct {
 
 // readIncarnation gives what the last incarnation left; zero when it left nothing, or cannot vouch.
 func readIncarnation(fsys vfs.FS, dir string, dirs []kafka.UUID) (kafka.UUID, error) {
-	f, err := fsys.Open(path.Join(dir, incarnationFile), os.O_RDONLY)
+	raw, err := readSmall(fsys, path.Join(dir, incarnationFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return kafka.UUID{}, nil
 	}
 	if err != nil {
 		return kafka.UUID{}, err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil || size > 1<<20 {
-		return kafka.UUID{}, err
-	}
-	raw := make([]byte, size)
-	if _, err := f.ReadAt(raw, 0); err != nil {
-		return kafka.UUID{}, nil
 	}
 	var c incarnationContent
 	if json.Unmarshal(raw, &c) != nil || c.Version != 0 || !slices.Equal(c.Directories, texts(dirs)) {
@@ -65,6 +56,24 @@ func readIncarnation(fsys vfs.FS, dir string, dirs []kafka.UUID) (kafka.UUID, er
 		return kafka.UUID{}, nil
 	}
 	return id, nil
+}
+
+// readSmall reads a small file of the node's own whole; one that is too large for that is none of ours, and empty.
+func readSmall(fsys vfs.FS, name string) ([]byte, error) {
+	f, err := fsys.Open(name, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil || size > 1<<20 {
+		return nil, err
+	}
+	raw := make([]byte, size)
+	if _, err := f.ReadAt(raw, 0); err != nil {
+		return nil, nil // shorter than it was: torn
+	}
+	return raw, nil
 }
 
 func texts(dirs []kafka.UUID) []string {

@@ -28,6 +28,7 @@ type lifecycle struct {
 	instance  kafka.UUID
 	listeners []config.Endpoint // as registered
 	interval  time.Duration
+	patience  time.Duration     // initial.broker.registration.timeout.ms: for another broker under this number to be gone
 	endpoints []quorum.Endpoint // of the controller
 	// submit asks the controller, through changes of office; remind asks once.
 	submit, remind func(kmsg.Request) *promise.Promise[api.ControlReply]
@@ -115,11 +116,10 @@ func (l *lifecycle) join(ctx context.Context) error {
 	if !l.node.IsBroker {
 		return nil
 	}
-	body, err := l.ask(ctx, l.registration())
+	r, err := l.register(ctx)
 	if err != nil {
 		return err
 	}
-	r := body.(*kmsg.BrokerRegistrationResponse)
 	if r.ErrorCode != 0 {
 		return kafka.Errorf(kafka.Code(r.ErrorCode), "the controller refuses this broker's registration: %s",
 			kafka.Code(r.ErrorCode).Name())
@@ -130,6 +130,29 @@ func (l *lifecycle) join(ctx context.Context) error {
 	}
 	l.publisher.activate()
 	return nil
+}
+
+// register asks for a broker epoch. While the controller believes that another process, or another disk, lives under this
+// number, it is asked again.
+func (l *lifecycle) register(ctx context.Context) (*kmsg.BrokerRegistrationResponse, error) {
+	for began, told := l.now(), false; ; told = true {
+		body, err := l.ask(ctx, l.registration())
+		if err != nil {
+			return nil, err
+		}
+		r := body.(*kmsg.BrokerRegistrationResponse)
+		if kafka.Code(r.ErrorCode) != kafka.DuplicateBrokerRegistration || l.now().Sub(began) > l.patience {
+			return r, nil
+		}
+		if !told {
+			l.log.Info("the controller still hears of another broker under this number, or did a moment ago")
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(l.interval):
+		}
+	}
 }
 
 // registerController writes down this node's controller with its endpoints and features (KIP-919): without it no feature

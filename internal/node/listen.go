@@ -304,9 +304,12 @@ func (n *Node) newLifecycle(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", incarnationFile, err)
 	}
-	l := &lifecycle{epoch: log.NoBrokerEpoch, endpoints: n.controllerEndpoints(), node: n.self, cluster: n.dirs.cluster, dirs: ids, instance: newUUID(), listeners: n.registered(),
-		interval: n.heartbeatInterval(), submit: n.submit, remind: n.remind, publisher: n.publisher, failed: n.manager.FailedDirs, cordoned: n.cordoned,
-		log: n.log, now: n.o.Now, changed: make(chan struct{}, 1)}
+	l := &lifecycle{node: n.self, cluster: n.dirs.cluster, dirs: ids, instance: newUUID(), listeners: n.registered(),
+		epoch: log.NoBrokerEpoch, endpoints: n.controllerEndpoints(),
+		patience: time.Duration(n.config.Int64("initial.broker.registration.timeout.ms")) * time.Millisecond,
+		interval: n.heartbeatInterval(), submit: n.submit, remind: n.remind, publisher: n.publisher, failed: n.manager.FailedDirs,
+		cordoned: n.cordoned,
+		log:      n.log, now: n.o.Now, changed: make(chan struct{}, 1)}
 	l.previous = previousEpoch(n.dirs, n.self.ID, claim{last: last, image: n.publisher.Image(),
 		stale: n.control.voters.Load() > 1 && n.control.lineage.stale(last, n.control.settings.BrokerSession)})
 	n.lifecycle = l

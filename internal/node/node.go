@@ -144,6 +144,12 @@ func Start(ctx context.Context, o Options) (_ *Node, err error) {
 			n.abort()
 		}
 	}()
+	if !alone(n.self) {
+		n.peers = peer.NewPool(peer.Options{ClientID: "node", Dial: n.o.Dial, Log: n.log})
+	}
+	if err := n.settleIdentity(ctx); err != nil {
+		return nil, err
+	}
 	if err := n.openStorage(); err != nil {
 		return nil, err
 	}

@@ -1,8 +1,6 @@
 package node
 
 import (
-	"fmt"
-
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/cluster/quorum"
@@ -87,27 +85,15 @@ func (n *Node) bootstrapServers() ([]quorum.Endpoint, error) {
 // joinQuorum makes what the node needs to talk to others, and opens the controller listeners: peers must be able to answer
 // before this node asks.
 func (n *Node) joinQuorum() error {
-	n.peers = peer.NewPool(peer.Options{ClientID: fmt.Sprintf("node-%d", n.self.ID), Dial: n.o.Dial, Log: n.log})
 	n.control.exchange = newExchange(n.quorumListener(), n.sendRaft)
 	n.relay = newRelay(n, n.control.exchange, n.peers)
 	if n.self.IsController {
 		n.deathwatch = newDeathwatch(n)
 		n.control.deathwatch = n.deathwatch
 	}
-	for _, e := range n.self.Controller {
-		o := server.ListenerOptions{Name: e.Listener, Kind: server.ControllerListener, Address: e.Address()}
-		if n.o.Listen != nil {
-			l, err := n.o.Listen(e.Address())
-			if err != nil {
-				return err
-			}
-			o.Net = l
-		}
-		l, err := n.server.Listen(o)
-		if err != nil {
-			return err
-		}
-		n.controllers = append(n.controllers, l)
+	var err error
+	if n.controllers, err = n.listenControllers(n.server); err != nil {
+		return err
 	}
 	for _, l := range n.controllers {
 		if err := l.Start(); err != nil {
@@ -115,6 +101,27 @@ func (n *Node) joinQuorum() error {
 		}
 	}
 	return nil
+}
+
+// listenControllers binds the controller listeners for a server.
+func (n *Node) listenControllers(s *server.Server) ([]*server.Listener, error) {
+	var out []*server.Listener
+	for _, e := range n.self.Controller {
+		o := server.ListenerOptions{Name: e.Listener, Kind: server.ControllerListener, Address: e.Address()}
+		if n.o.Listen != nil {
+			l, err := n.o.Listen(e.Address())
+			if err != nil {
+				return out, err
+			}
+			o.Net = l
+		}
+		l, err := s.Listen(o)
+		if err != nil {
+			return out, err
+		}
+		out = append(out, l)
+	}
+	return out, nil
 }
 
 // leaveQuorum ends the control loop and the talk with others: in good order, a leader hands over first.

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -47,9 +48,13 @@ func Activate(now time.Time, s State, bootstrap []metadata.Record) Result {
 }
 
 // foundingConfig writes min.insync.replicas down for the whole cluster when eligible leader replicas are on,
-// so that it no longer depends on who is controller (KIP-966).
+// so that it no longer depends on who is controller (KIP-966), unless the founders have agreed on a value.
 func foundingConfig(s *Settings, bootstrap []metadata.Record) []metadata.Record {
-	if bootstrapLevel(bootstrap, metadata.ElrVersionFeature) < 1 {
+	given := func(r metadata.Record) bool {
+		c, ok := r.(*metadata.ConfigRecord)
+		return ok && c.ResourceType == metadata.BrokerResource && c.ResourceName == "" && c.Name == minISRKey
+	}
+	if bootstrapLevel(bootstrap, metadata.ElrVersionFeature) < 1 || slices.ContainsFunc(bootstrap, given) {
 		return nil
 	}
 	return []metadata.Record{s.minISRConfig()}

@@ -40,9 +40,14 @@ type FormatOptions struct {
 	Now     time.Time
 }
 
+// NewVoter makes the entry of a node of ours in the voter set.
+func NewVoter(key ReplicaKey, endpoints []Endpoint) Voter {
+	return Voter{Key: key, Endpoints: normalised(endpoints), KRaft: supportedKRaft}
+}
+
 // Standalone makes the voter set of `format --standalone`: this node alone.
 func Standalone(self ReplicaKey, endpoints []Endpoint) VoterSet {
-	return VoterSet{{Key: self, Endpoints: normalised(endpoints), KRaft: supportedKRaft}}
+	return VoterSet{NewVoter(self, endpoints)}
 }
 
 // Format founds a cluster's metadata in dir (metadata.log.dir), which exists: it writes the 0-0 checkpoint

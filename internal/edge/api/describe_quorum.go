@@ -74,6 +74,7 @@ func describedQuorum(q QuorumReply) *kmsg.DescribeQuorumResponse {
 	if q.Err != nil {
 		p.ErrorCode, p.ErrorMessage = int16(kafka.CodeOf(q.Err)), new(kafka.MessageOf(q.Err))
 		p.LeaderID, p.LeaderEpoch, p.HighWatermark = -1, -1, -1
+		p.CurrentVoters, resp.Nodes = replicaStates(q.Description.Voters), quorumNodes(q.Description.Nodes)
 	} else {
 		d := &q.Description
 		p.LeaderID, p.LeaderEpoch, p.HighWatermark = int32(d.Leader), int32(d.Epoch), int64(d.HighWatermark)
