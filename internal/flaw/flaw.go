@@ -15,8 +15,6 @@ const (
 	CommitUnsynced Flaw = "commit-unsynced"
 	// FetchUnsynced lets a voter tell a position that is not on its disk.
 	FetchUnsynced Flaw = "fetch-unsynced"
-	// CommitOldEpoch commits what earlier leaders left before anything of the own epoch.
-	CommitOldEpoch Flaw = "commit-old-epoch"
 	// QuorumDivergence serves a voter whose log parts from the leader's.
 	QuorumDivergence Flaw = "quorum-divergence"
 
@@ -30,8 +28,6 @@ const (
 	TruncateToHighWatermark Flaw = "truncate-to-high-watermark"
 	// IgnoreDivergence serves a follower whose log parts from the leader's (KIP-279).
 	IgnoreDivergence Flaw = "ignore-divergence"
-	// StaleProgress counts what followers told a leader in an earlier term of it (KIP-320).
-	StaleProgress Flaw = "stale-progress"
 	// MinimalISR lets the high watermark pass replicas that are proposed for the in-sync set (KIP-497).
 	MinimalISR Flaw = "minimal-isr"
 	// EarlyISR proposes followers that do not have all that is visible (KAFKA-7128).
@@ -44,7 +40,7 @@ const (
 
 // All lists the mistakes.
 func All() []Flaw {
-	return []Flaw{VoteNotDurable, VoteForShorterLog, CommitUnsynced, FetchUnsynced, CommitOldEpoch, QuorumDivergence,
-		AckBeforeReplicas, LeaderUnsynced, FollowerUnsynced, TruncateToHighWatermark, IgnoreDivergence, StaleProgress,
+	return []Flaw{VoteNotDurable, VoteForShorterLog, CommitUnsynced, FetchUnsynced, QuorumDivergence,
+		AckBeforeReplicas, LeaderUnsynced, FollowerUnsynced, TruncateToHighWatermark, IgnoreDivergence,
 		MinimalISR, EarlyISR, NoDeduplication, ElectAnybody}
 }

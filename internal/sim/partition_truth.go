@@ -106,13 +106,24 @@ func (t *partitionTruth) learn(b *broker) {
 	}
 }
 
-// checkImage wants every leader to be in sync.
+// checkMembers wants all that is visible on the disk of everybody in sync.
+func (t *partitionTruth) checkMembers(tp kafka.TopicPartition, p *metadata.Partition) {
+	visible := kafka.Offset(len(t.log(tp).entries))
+	for _, id := range p.ISR {
+		if have := t.durable[replicaID{tp, id}]; have < visible {
+			t.w.fail("%s: visible up to %d, but %d, which has come in sync, has only %d on its disk", tp, visible, id, have)
+		}
+	}
+}
+
+// checkImage wants every leader to be in sync, and everybody in sync to have all that is visible.
 func (t *partitionTruth) checkImage() {
 	for topic := range t.newest.TopicsByID() {
 		for i, p := range topic.Partitions() {
 			if p.HasLeader() && !slices.Contains(p.ISR, p.Leader) {
 				t.w.fail("%s-%d is led by %d, which is not in its in-sync set %v", topic.Name, i, p.Leader, p.ISR)
 			}
+			t.checkMembers(kafka.TopicPartition{Topic: topic.Name, Partition: i}, p)
 		}
 	}
 }

@@ -101,7 +101,7 @@ func (c *Core) raiseHighWatermark(now time.Time) {
 		return
 	}
 	slices.SortFunc(ends, func(a, b kafka.Offset) int { return int(min(1, max(-1, b-a))) })
-	if o := ends[len(ends)/2]; (o > c.leading.epochStart || flaw.In(flaw.CommitOldEpoch)) && c.setHighWatermark(o) {
+	if o := ends[len(ends)/2]; o > c.leading.epochStart && c.setHighWatermark(o) {
 		c.answerParked(now)
 		c.changeCommitted()
 	}

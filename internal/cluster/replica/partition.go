@@ -321,9 +321,7 @@ func (p *Partition) lead(now time.Time, newTerm bool) {
 	if newTerm {
 		p.log.AssignEpoch(p.leaderEpoch)
 		p.epochStart = p.log.View().End
-		if !flaw.In(flaw.StaleProgress) {
-			p.remotes = nil
-		}
+		p.remotes = nil
 	}
 	p.role = Leader
 	p.trackRemotes(now)
@@ -336,10 +334,7 @@ func (p *Partition) stopLeading(e *Effects, next Role) {
 		e.fail(&p.byReplicas, kafka.NotLeaderOrFollower)
 		p.refuseHeld(e, kafka.NotLeaderOrFollower)
 	}
-	p.role = next
-	if !flaw.In(flaw.StaleProgress) {
-		p.remotes = nil
-	}
+	p.role, p.remotes = next, nil
 }
 
 // settle raises the high watermark as far as it goes, completes who waited for it and publishes. The caller holds p.mu.
