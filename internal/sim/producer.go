@@ -98,7 +98,7 @@ func (p *producer) answered(at kafka.Offset, epoch kafka.LeaderEpoch, err error)
 		return
 	}
 	switch code := kafka.CodeOf(err); code {
-	case kafka.OutOfOrderSequenceNumber, kafka.InvalidProducerEpoch, kafka.UnknownProducerID, kafka.InvalidRecord:
+	case kafka.OutOfOrderSequenceNumber, kafka.InvalidProducerEpoch, kafka.InvalidRecord:
 		w.fail("producer %d, whose batches before %d were acknowledged, is refused by the leader of epoch %d: %v", p.id, p.sequence, p.epoch, err)
 		return
 	}
