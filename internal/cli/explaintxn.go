@@ -74,8 +74,8 @@ func printTransaction(w io.Writer, e node.TransactionExplanation) error {
 
 func newExplainPartition(s streams) *cobra.Command {
 	c := &cobra.Command{Use: "partition TOPIC-PARTITION", Short: "Say how far a partition can be read, and who holds readers back",
-		Long: `Say how far a partition can be read and what readers wait for: which transaction holds back consumers that read
-committed records only, since when, and how to free them. The leader is asked at its node's admin listener
+		Long: `Say how far a partition can be read and what readers wait for: which replicas are in sync, who is not, since when and
+why; which transaction holds back consumers that read committed records only, since when, and how to free them. The leader is asked at its node's admin listener
 (moldau.admin.listener), since Kafka's protocol does not tell.`,
 		Example: `  moldau explain partition orders-3
   moldau explain partition orders-3 --admin 10.0.0.7:9644 -o json`,
@@ -104,8 +104,8 @@ func printPartition(w io.Writer, e node.PartitionExplanation) error {
 	fmt.Fprintf(w, "offsets %d up to %d, consumers read up to %d, read_committed ones up to %d\n", e.Start, e.End, e.HighWatermark,
 		e.LastStable)
 	fmt.Fprintln(w, e.Waits)
-	if len(e.Transactions) == 0 {
-		return nil
+	if err := printFollowers(w, e); err != nil || len(e.Transactions) == 0 {
+		return err
 	}
 	fmt.Fprintln(w)
 	t := newTable("PRODUCER", "EPOCH", "START OFFSET", "SINCE", "AGO", "TRANSACTIONAL ID", "STATE", "WAITS FOR")
@@ -126,6 +126,32 @@ func printPartition(w io.Writer, e node.PartitionExplanation) error {
 		}
 	}
 	return nil
+}
+
+// printFollowers shows how far the followers are, and why they are in sync or not.
+func printFollowers(w io.Writer, e node.PartitionExplanation) error {
+	if len(e.Followers) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	t := newTable("FOLLOWER", "IN SYNC", "BEHIND", "FETCHED", "HAD ALL", "WHY")
+	ago := func(at *time.Time) string {
+		if at == nil {
+			return ""
+		}
+		return agoText(max(0, e.Now.Sub(*at))) + " ago"
+	}
+	for _, f := range e.Followers {
+		inSync, behind := "no", ""
+		if f.InSync {
+			inSync = "yes"
+		}
+		if f.Lag != nil {
+			behind = strconv.FormatInt(*f.Lag, 10)
+		}
+		t.add(f.Broker, inSync, behind, ago(f.LastFetch), ago(f.CaughtUp), f.Why)
+	}
+	return t.print(w)
 }
 
 // cureOfTransaction says how to end a transaction that is open on a partition.

@@ -28,6 +28,9 @@ type PartitionExplanation struct {
 	HighWatermark int64 `json:"highWatermark"`
 	Durable       int64 `json:"durable"`
 	End           int64 `json:"end"`
+	// MinISR is how many replicas must be in sync for acks=all to succeed.
+	MinISR    int                   `json:"minIsr"`
+	Followers []FollowerExplanation `json:"followers"`
 	// Transactions are open on the partition, the one that began first at the front: it pins LastStable.
 	Transactions []OpenTransaction `json:"transactions"`
 	Waits        string            `json:"waits"`
@@ -79,6 +82,10 @@ func (n *Node) explainPartition(ctx context.Context, tp kafka.TopicPartition) (P
 		LeaderEpoch: int32(info.LeaderEpoch), Replicas: numbers(info.Replicas), ISR: numbers(info.ISR), Now: n.o.Now(),
 		Start: int64(info.Start), LastStable: int64(info.LastStable), HighWatermark: int64(info.HighWatermark),
 		Durable: int64(info.Durable), End: int64(info.End), Transactions: []OpenTransaction{}}
+	out.Followers, out.MinISR, err = n.followersOf(p, info.End)
+	if err != nil {
+		return PartitionExplanation{}, err
+	}
 	for i, o := range open {
 		out.Transactions = append(out.Transactions, o.explain(verdicts[i]))
 	}
@@ -90,6 +97,9 @@ func (n *Node) explainPartition(ctx context.Context, tp kafka.TopicPartition) (P
 func (e PartitionExplanation) waits() string {
 	back := e.HighWatermark - e.LastStable
 	switch {
+	case len(e.ISR) < e.MinISR:
+		return fmt.Sprintf("producers with acks=all are refused and consumers wait at offset %d: %d of at least %d replicas are in sync",
+			e.HighWatermark, len(e.ISR), e.MinISR)
 	case back > 0 && len(e.Transactions) > 0:
 		first := e.Transactions[0]
 		return fmt.Sprintf("read_committed consumers wait at offset %d, %d before the others, for producer %d", e.LastStable, back,
