@@ -327,8 +327,10 @@ func (g *gen) consumerHeartbeat() action {
 			if version > 0 {
 				r.SubscribedTopicRegex = &bad
 			}
-		case "id":
-			r.MemberID = ""
+		case "id": // whoever joins by version 0 without one is given a random one, which orders members differently
+			if version > 0 || r.MemberEpoch != 0 {
+				r.MemberID = ""
+			}
 		}
 		resp, answer := w.ask(r)
 		if x, ok := resp.(*kmsg.ConsumerGroupHeartbeatResponse); ok && x.ErrorCode == 0 && x.MemberID != nil && *x.MemberID == id {
