@@ -35,6 +35,11 @@ func TestInitProducerID(t *testing.T) {
 			}
 		}
 		last++
+		req.TransactionalID = new(string)
+		r = ask[*kmsg.InitProducerIDResponse](f, req)
+		if kafka.Code(r.ErrorCode) != kafka.InvalidRequest || r.ProducerID != -1 || r.ProducerEpoch != -1 {
+			t.Fatalf("version %d, empty transactional id: %+v", v, r)
+		}
 		id := "tx" // whose coordinator is elsewhere
 		req.TransactionalID = &id
 		r = ask[*kmsg.InitProducerIDResponse](f, req)
