@@ -236,6 +236,9 @@ func TestStopWhileGroupsWait(t *testing.T) {
 	createOffsets(t, n, 8)
 	acknowledged := map[string]int64{}
 	for round := range 8 {
+		if round%4 == 0 {
+			fetched(t, n, "commit-0") // its shard is loaded
+		}
 		asked := map[string]*promise.Promise[coordinator.Answer]{}
 		ask := func(group string, r kmsg.Request) {
 			asked[group] = n.coordinators.groups.Do(group, coordinator.NewPending(coordinator.Call{}, r))
@@ -252,6 +255,11 @@ func TestStopWhileGroupsWait(t *testing.T) {
 			commit.Topics = []kmsg.OffsetCommitRequestTopic{{Topic: "orders",
 				Partitions: []kmsg.OffsetCommitRequestTopicPartition{{Offset: int64(round + 1)}}}}
 			ask(group, commit)
+		}
+		if round%4 == 0 { // something has to be acknowledged before the end
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			_, _ = asked["commit-0"].Wait(ctx)
+			cancel()
 		}
 		if round%2 == 0 {
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
