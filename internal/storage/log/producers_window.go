@@ -32,7 +32,8 @@ func (p *Producers) refillWindows(v *View, offset kafka.Offset) error {
 		return err
 	}
 	for i := first; i <= last; i++ {
-		if err := v.replayInto(&recent, i, pos, offset); err != nil {
+		// Recovery and the scrubber are there to judge bytes that are no batch.
+		if err := v.replayInto(&recent, i, pos, offset); err != nil && !errors.Is(err, errBadBatch) {
 			return err
 		}
 		pos = 0
@@ -91,8 +92,7 @@ func (v *View) entryBefore(i int, end, bytes int64, entries int, b *block) (pos 
 	return int64(decodeOffsetEntry(e).pos), before, nil
 }
 
-// replayInto tells p the batches of segment i from pos on that begin before end. It ends early at bytes that are no batch:
-// recovery and the scrubber are there to judge them.
+// replayInto tells p the batches of segment i from pos on that begin before end; errBadBatch at bytes that are no batch.
 func (v *View) replayInto(p *Producers, i int, pos int64, end kafka.Offset) error {
 	data, err := v.segments[i].acquire(dataFile)
 	if err != nil {
@@ -104,7 +104,7 @@ func (v *View) replayInto(p *Producers, i int, pos int64, end kafka.Offset) erro
 	h := headers{file: data.file, pos: pos, end: v.sizeOf(i), block: b}
 	for {
 		x, err := h.next()
-		if errors.Is(err, io.EOF) || errors.Is(err, errBadBatch) {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil || x.base >= end {

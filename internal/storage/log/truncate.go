@@ -399,22 +399,5 @@ func (l *Log) replaySegment(v *View, i int, from kafka.Offset) error {
 	if err != nil {
 		return err
 	}
-	b := l.dir.block()
-	defer l.dir.putBlock(b)
-	h := headers{file: data.file, pos: pos, end: v.sizeOf(i), block: b}
-	for {
-		x, err := h.next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if x.base >= v.End {
-			return nil
-		}
-		if err := l.replayBatch(data.file, x, h.bytes(x)); err != nil {
-			return err
-		}
-	}
+	return v.replayInto(&l.producers, i, pos, v.End)
 }
