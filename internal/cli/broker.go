@@ -24,6 +24,22 @@ func brokerID(text string) (int32, error) {
 	return int32(id), nil
 }
 
+// onBroker is what a command does that is given the id of a broker.
+func (f *clientFlags) onBroker(run func(context.Context, *session, int32) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, names []string) error {
+		id, err := brokerID(names[0])
+		if err != nil {
+			return err
+		}
+		ses, err := f.connect(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer ses.Close()
+		return run(cmd.Context(), ses, id)
+	}
+}
+
 const cordonKey = "cordoned.log.dirs"
 
 // cordon closes a broker to new replicas, or opens it again. It must be in service to hear of it.
@@ -51,18 +67,9 @@ Only what would happen is printed unless --execute is given.`,
 	c.Flags().Int32SliceVar(&r.to, "to", nil, "`ids` of the brokers that take the replicas (default: all others)")
 	c.Flags().BoolVar(&r.execute, "execute", false, "do it")
 	c.Flags().BoolVarP(&r.watch, "watch", "w", false, "wait until everything has moved")
-	c.RunE = func(cmd *cobra.Command, names []string) error {
-		id, err := brokerID(names[0])
-		if err != nil {
-			return err
-		}
-		ses, err := f.connect(cmd.Context())
-		if err != nil {
-			return err
-		}
-		defer ses.Close()
-		return ses.drain(cmd.Context(), s, id, r, output.value == "json")
-	}
+	c.RunE = f.onBroker(func(ctx context.Context, ses *session, id int32) error {
+		return ses.drain(ctx, s, id, r, output.value == "json")
+	})
 	return c
 }
 
@@ -128,22 +135,13 @@ func newBrokerUndrain(s streams) *cobra.Command {
 anew.`,
 		Args: args(1, 1, "the id of a broker")}
 	f := clientFlagsOf(c)
-	c.RunE = func(cmd *cobra.Command, names []string) error {
-		id, err := brokerID(names[0])
-		if err != nil {
+	c.RunE = f.onBroker(func(ctx context.Context, ses *session, id int32) error {
+		if err := ses.cordon(ctx, id, false); err != nil {
 			return err
 		}
-		ses, err := f.connect(cmd.Context())
-		if err != nil {
-			return err
-		}
-		defer ses.Close()
-		if err := ses.cordon(cmd.Context(), id, false); err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(s.out, "broker %d takes new replicas\n", id)
+		_, err := fmt.Fprintf(s.out, "broker %d takes new replicas\n", id)
 		return err
-	}
+	})
 	return c
 }
 
@@ -154,18 +152,9 @@ its partitions then go on without it, and those that had no other replica in syn
 		Args: args(1, 1, "the id of a broker")}
 	f := clientFlagsOf(c)
 	force := c.Flags().Bool("force", false, "even if it has replicas")
-	c.RunE = func(cmd *cobra.Command, names []string) error {
-		id, err := brokerID(names[0])
-		if err != nil {
-			return err
-		}
-		ses, err := f.connect(cmd.Context())
-		if err != nil {
-			return err
-		}
-		defer ses.Close()
-		return ses.removeBroker(cmd.Context(), s, id, *force)
-	}
+	c.RunE = f.onBroker(func(ctx context.Context, ses *session, id int32) error {
+		return ses.removeBroker(ctx, s, id, *force)
+	})
 	return c
 }
 

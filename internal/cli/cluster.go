@@ -65,24 +65,8 @@ func newCluster(s streams) *cobra.Command {
 	info := &cobra.Command{Use: "info", Short: "Show brokers, controller, quorum and features",
 		Args: args(0, 0, "no argument")}
 	f := clientFlagsOf(info)
-	output := outputFlag(info)
-	info.RunE = func(cmd *cobra.Command, _ []string) error {
-		ses, err := f.connect(cmd.Context())
-		if err != nil {
-			return err
-		}
-		defer ses.Close()
-		ctx, cancel := ses.bound(cmd.Context())
-		defer cancel()
-		v, err := ses.clusterInfo(ctx)
-		if err != nil {
-			return err
-		}
-		if output.value == "json" {
-			return writeJSON(s.out, v)
-		}
-		return v.print(s.out)
-	}
+	info.RunE = shows(s, f, outputFlag(info), (*session).clusterInfo,
+		func(w io.Writer, v *clusterView) error { return v.print(w) })
 	return group("cluster", "Show the cluster", info, newClusterStatus(s), newClusterBrokers(s), newClusterQuorum(s))
 }
 

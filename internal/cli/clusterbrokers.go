@@ -34,24 +34,7 @@ func newClusterBrokers(s streams) *cobra.Command {
 	c := &cobra.Command{Use: "brokers", Short: "Show every registered broker, whether it is in service, and what it has",
 		Args: args(0, 0, "no argument")}
 	f := clientFlagsOf(c)
-	output := outputFlag(c)
-	c.RunE = func(cmd *cobra.Command, _ []string) error {
-		ses, err := f.connect(cmd.Context())
-		if err != nil {
-			return err
-		}
-		defer ses.Close()
-		ctx, cancel := ses.bound(cmd.Context())
-		defer cancel()
-		all, err := ses.brokerStates(ctx)
-		if err != nil {
-			return err
-		}
-		if output.value == "json" {
-			return writeJSON(s.out, all)
-		}
-		return printBrokers(s.out, all)
-	}
+	c.RunE = shows(s, f, outputFlag(c), (*session).brokerStates, printBrokers)
 	return c
 }
 

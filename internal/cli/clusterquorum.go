@@ -39,26 +39,17 @@ func newClusterQuorum(s streams) *cobra.Command {
 	c := &cobra.Command{Use: "quorum", Short: "Show the voters and observers of the metadata log, and how far each is",
 		Args: args(0, 0, "no argument")}
 	f := clientFlagsOf(c)
-	output := outputFlag(c)
-	c.RunE = func(cmd *cobra.Command, _ []string) error {
-		ses, err := f.connect(cmd.Context())
-		if err != nil {
-			return err
-		}
-		defer ses.Close()
-		ctx, cancel := ses.bound(cmd.Context())
-		defer cancel()
-		p, nodes, err := ses.describeQuorum(ctx)
-		if err != nil {
-			return ses.about("quorum", err)
-		}
-		d := quorumDetailOf(p, nodes)
-		if output.value == "json" {
-			return writeJSON(s.out, d)
-		}
-		return d.print(s.out, time.Now())
-	}
+	c.RunE = shows(s, f, outputFlag(c), (*session).quorumDetail,
+		func(w io.Writer, d quorumDetail) error { return d.print(w, time.Now()) })
 	return c
+}
+
+func (s *session) quorumDetail(ctx context.Context) (quorumDetail, error) {
+	p, nodes, err := s.describeQuorum(ctx)
+	if err != nil {
+		return quorumDetail{}, s.about("quorum", err)
+	}
+	return quorumDetailOf(p, nodes), nil
 }
 
 var errNoQuorum = errors.New("the brokers do not describe the quorum")

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,6 +17,28 @@ func outputFlag(c *cobra.Command) *choice {
 	o := oneOf("table", "json")
 	c.Flags().VarP(o, "output", "o", "how to print")
 	return o
+}
+
+// shows is what a command does that asks the cluster one thing and prints it.
+func shows[V any](s streams, f *clientFlags, output *choice, ask func(*session, context.Context) (V, error),
+	print func(io.Writer, V) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		ses, err := f.connect(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer ses.Close()
+		ctx, cancel := ses.bound(cmd.Context())
+		defer cancel()
+		v, err := ask(ses, ctx)
+		if err != nil {
+			return err
+		}
+		if output.value == "json" {
+			return writeJSON(s.out, v)
+		}
+		return print(s.out, v)
+	}
 }
 
 // writeJSON prints one document.
