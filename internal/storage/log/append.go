@@ -120,7 +120,7 @@ func (l *Log) stamp(b record.Batch, x header, next kafka.Offset, s Stamp, produc
 		if *producers++; *producers > 1 {
 			return kafka.Errorf(kafka.InvalidRequest, "several batches with a producer id in one append")
 		}
-		verdict, err := l.producers.Check(b, s.Producer)
+		verdict, err := l.checkProducer(b, s.Producer)
 		if err != nil {
 			return err
 		}

@@ -53,7 +53,7 @@ type Report struct {
 
 // Load begins to open a partition's directory, as found by Partitions.
 func (d *Dir) Load(p PartitionDir, c *Config, o Options, now time.Time) *Loader {
-	l := &Log{dir: d, tp: p.Partition, state: p.State, options: o, snapshotAt: kafka.NoOffset}
+	l := &Log{dir: d, tp: p.Partition, state: p.State, options: o, snapshotAt: kafka.NoOffset, loadedAt: kafka.NoOffset}
 	l.name.Store(&p.Name)
 	l.config.Store(c)
 	x := &Loader{dir: d, part: p, now: now, log: l}
@@ -337,28 +337,12 @@ func (x *Loader) loadProducers(v *View) error {
 		if err == nil && info.Size != snapshotHead {
 			err = l.producers.LoadSnapshot(x.dir.fs, l.Path(), v.End, x.now, l.producerTTL())
 		}
-		if err == nil {
-			err = x.refillWindows(v, v.End)
-		}
+		l.loadedAt = v.End
 		if _, damaged := errors.AsType[*FormatError](err); !damaged && !isGone(err) {
 			return err
 		}
 	}
 	return l.reloadProducers(v, x.now)
-}
-
-// refillWindows completes what the snapshot of offset says. The files that it opens are closed again: a log that is loaded
-// has none open.
-func (x *Loader) refillWindows(v *View, offset kafka.Offset) error {
-	if len(x.log.producers.byID) == 0 {
-		return nil
-	}
-	defer func() {
-		for _, s := range x.segments {
-			s.closeFiles()
-		}
-	}()
-	return x.log.producers.refillWindows(v, offset)
 }
 
 // dropSnapshotsBeyond deletes the snapshots of what recovery did not find.

@@ -34,8 +34,11 @@ type Log struct {
 	visible   Epochs // from the log start on
 	// snapshotAt is the offset of the newest producer snapshot, NoOffset when there is none.
 	snapshotAt kafka.Offset
-	unsynced   unsynced
-	failed     error // set by a write that could not be undone: every later change is refused
+	// loadedAt is the offset of the snapshot that the producer state came from, until windows are completed with what the
+	// log holds before it; NoOffset when there is nothing to complete.
+	loadedAt kafka.Offset
+	unsynced unsynced
+	failed   error // set by a write that could not be undone: every later change is refused
 
 	cleaning  *Cleaning    // that is at work
 	replacing *replacement // that it has begun
@@ -144,5 +147,5 @@ func (l *Log) producerTTL() time.Duration {
 
 // CheckProducer judges a batch as Append would, without appending it.
 func (l *Log) CheckProducer(b record.Batch, c ProducerCheck) (Verdict, error) {
-	return l.producers.Check(b, c)
+	return l.checkProducer(b, c)
 }

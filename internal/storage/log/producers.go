@@ -196,13 +196,18 @@ func (s *producer) last() producerBatch {
 	return s.newest
 }
 
+// nth gives the i-th newest of the batches that are remembered, from 0.
+func (s *producer) nth(i uint8) producerBatch {
+	if i == 0 {
+		return s.newest
+	}
+	return s.older[(s.latest+uint8(len(s.older))+1-i)%uint8(len(s.older))]
+}
+
 // find looks for a batch with exactly these sequences.
 func (s *producer) find(firstSeq, lastSeq int32) (producerBatch, bool) {
 	for i := range s.count {
-		b := s.newest
-		if i > 0 {
-			b = s.older[(s.latest+uint8(len(s.older))+1-i)%uint8(len(s.older))]
-		}
+		b := s.nth(i)
 		if b.lastSeq == lastSeq && b.firstSeq() == firstSeq {
 			return b, true
 		}

@@ -5,27 +5,42 @@ import (
 	"io"
 
 	"moldau/internal/kafka"
+	"moldau/internal/storage/record"
 )
 
-// How far back refillWindows looks: this many bytes and this many index entries, whichever reaches further. Entries stand
+// How far back completeWindows looks: this many bytes and this many index entries, whichever reaches further. Entries stand
 // a few KiB apart, or one per batch where batches are large.
 const (
 	refillBytes   = 1 << 20
 	refillEntries = 4 * producerWindow
 )
 
-// refillWindows completes the producer state that a snapshot of offset gave. A snapshot keeps one batch of each producer,
-// yet a client may have five in flight: when it saw none of their answers before the stop or the roll that wrote the
-// snapshot, it sends all of them again. Without the older ones the first would be refused as out of order, the client
-// would number its batches anew, and the log would hold them twice.
+// checkProducer judges a batch by the producer state.
 //
-// So the batches that end at offset are read once more, as far back as a client's batches in flight are likely to lie.
-// They only add to what the snapshot says: a producer whose newest batch they do not show stays as it is.
-func (p *Producers) refillWindows(v *View, offset kafka.Offset) error {
+// A snapshot keeps one batch of each producer, yet a client may have five in flight: when it saw none of their answers
+// before the stop or the roll that wrote the snapshot, it sends all of them again. Refused as out of order, it would number
+// its batches anew, and the log would hold them twice. So before the first batch is refused as that, the state is completed
+// from the log, once; a start need not read what nobody may ask for.
+func (l *Log) checkProducer(b record.Batch, c ProducerCheck) (Verdict, error) {
+	v, err := l.producers.Check(b, c)
+	if l.loadedAt == kafka.NoOffset || c.Origin != FromClient || kafka.CodeOf(err) != kafka.OutOfOrderSequenceNumber {
+		return v, err
+	}
+	if err := l.producers.completeWindows(l.View(), l.loadedAt); err != nil {
+		return Verdict{}, storageError("read what producers sent before", err)
+	}
+	l.loadedAt = kafka.NoOffset
+	return l.producers.Check(b, c)
+}
+
+// completeWindows adds to a state that came from a snapshot of offset, and has followed the log since, the batches that
+// end at offset, as far back as a client's batches in flight are likely to lie. They only add to what is known: a producer
+// whose oldest known batch they do not show stays as it is.
+func (p *Producers) completeWindows(v *View, offset kafka.Offset) error {
 	if len(p.byID) == 0 || offset <= v.segments[0].base {
 		return nil
 	}
-	var recent Producers
+	var before Producers
 	last := v.find(offset - 1)
 	first, pos, err := v.backFrom(last, offset)
 	if err != nil {
@@ -33,18 +48,28 @@ func (p *Producers) refillWindows(v *View, offset kafka.Offset) error {
 	}
 	for i := first; i <= last; i++ {
 		// Recovery and the scrubber are there to judge bytes that are no batch.
-		if err := v.replayInto(&recent, i, pos, offset); err != nil && !errors.Is(err, errBadBatch) {
+		if err := v.replayInto(&before, i, pos, offset); err != nil && !errors.Is(err, errBadBatch) {
 			return err
 		}
 		pos = 0
 	}
 	for id, s := range p.byID {
-		r, ok := recent.byID[id]
-		if ok && r.epoch == s.epoch && r.last() == s.last() {
-			s.older, s.latest, s.count = r.older, r.latest, r.count
+		if b, ok := before.byID[id]; ok {
+			s.continues(b)
 		}
 	}
 	return nil
+}
+
+// continues puts before s's batches those of an earlier state that ends with the oldest of them.
+func (s *producer) continues(before *producer) {
+	if s.count == 0 || before.epoch != s.epoch || before.last() != s.nth(s.count-1) {
+		return
+	}
+	for i := int(s.count) - 2; i >= 0; i-- {
+		before.push(s.nth(uint8(i)))
+	}
+	s.newest, s.older, s.latest, s.count = before.newest, before.older, before.latest, before.count
 }
 
 // backFrom gives the segment and the position from which to read in order to see what lies before offset in segment i.

@@ -147,10 +147,7 @@ func (x *Loader) loadSnapshot(base kafka.Offset) (kafka.Offset, error) {
 		if offset <= base {
 			err := l.producers.LoadSnapshot(x.dir.fs, l.Path(), offset, x.now, l.producerTTL())
 			if err == nil {
-				v := &View{log: l, segments: x.segments, tail: tail{size: x.segments[len(x.segments)-1].size}}
-				if err := x.refillWindows(v, offset); err != nil {
-					return found, err
-				}
+				l.loadedAt = offset
 				found = offset
 				break
 			}

@@ -320,6 +320,7 @@ func (l *Log) startOver(v *View, start kafka.Offset) error {
 // removeSnapshots forgets all producers, on disk too.
 func (l *Log) removeSnapshots() error {
 	l.producers.Reset()
+	l.loadedAt = kafka.NoOffset
 	l.snapshotAt = kafka.NoOffset
 	offsets, err := ListSnapshots(l.dir.fs, l.Path())
 	if err != nil {
@@ -369,10 +370,7 @@ func (l *Log) reloadProducers(v *View, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	l.snapshotAt = from
-	if err := l.producers.refillWindows(v, from); err != nil {
-		return err
-	}
+	l.snapshotAt, l.loadedAt = from, from
 	return l.replayProducers(v, max(from, v.segments[0].base))
 }
 
