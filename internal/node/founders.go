@@ -227,27 +227,32 @@ func (f *founders) look(ctx context.Context) []*sighting {
 
 func (f *founders) ask(ctx context.Context, at config.Endpoint) *sighting {
 	to := peer.Address{Host: at.Host, Port: at.Port}
-	send := func(r kmsg.Request) kmsg.Response {
+	return inquire(func(r kmsg.Request) kmsg.Response {
 		a, err := f.n.peers.Send(to, foundingLane, r, foundingTimeout).Wait(ctx)
 		if err != nil || a.Err != nil {
 			return nil
 		}
 		return a.Body
-	}
-	who := kmsg.NewPtrDescribeClusterRequest()
-	who.Version, who.EndpointType = 1, 2 // of controllers
+	})
+}
+
+// inquire asks a node who it is; nil when it does not tell. It may be founded between the two questions: asked for its
+// cluster last, a node that names voters never names the cluster id of a new one with them.
+func inquire(send func(kmsg.Request) kmsg.Response) *sighting {
 	what := kmsg.NewPtrDescribeQuorumRequest()
 	what.Version = 2
 	p := kmsg.NewDescribeQuorumRequestTopicPartition()
 	t := kmsg.NewDescribeQuorumRequestTopic()
 	t.Topic, t.Partitions = kafka.MetadataTopic, append(t.Partitions, p)
 	what.Topics = append(what.Topics, t)
-	cluster, ok := send(who).(*kmsg.DescribeClusterResponse)
-	if !ok || cluster.ErrorCode != 0 {
-		return nil
-	}
+	who := kmsg.NewPtrDescribeClusterRequest()
+	who.Version, who.EndpointType = 1, 2 // of controllers
 	described, ok := send(what).(*kmsg.DescribeQuorumResponse)
 	if !ok || len(described.Topics) != 1 || len(described.Topics[0].Partitions) != 1 {
+		return nil
+	}
+	cluster, ok := send(who).(*kmsg.DescribeClusterResponse)
+	if !ok || cluster.ErrorCode != 0 {
 		return nil
 	}
 	return sighted(cluster, described)

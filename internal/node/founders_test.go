@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"moldau/internal/cluster/metadata"
 	"moldau/internal/cluster/quorum"
 	"moldau/internal/config"
@@ -123,6 +125,66 @@ func TestJudgeFounding(t *testing.T) {
 		out, ok := f.judge(c.seen)
 		if ok != c.clear || out.id != c.id || len(out.voters) != c.voters {
 			t.Errorf("%s: clear %t, node %d with %d voters", name, ok, out.id, len(out.voters))
+		}
+	}
+}
+
+// TestFoundedBetweenTheQuestions: a node that is founded between the two questions it is asked is never taken for one whose
+// cluster is called by the hash of the list.
+func TestFoundedBetweenTheQuestions(t *testing.T) {
+	const hash, founded = "hash of the list", "the cluster"
+	voters := quorum.VoterSet{quorum.NewVoter(quorum.ReplicaKey{ID: 1, Directory: kafka.UUID{1}}, nil),
+		quorum.NewVoter(quorum.ReplicaKey{ID: 2, Directory: kafka.UUID{2}}, nil)}
+	for after := range 3 { // answers that are those of a new node
+		asked := 0
+		s := inquire(func(r kmsg.Request) kmsg.Response {
+			isNew := asked < after
+			asked++
+			if _, who := r.(*kmsg.DescribeClusterRequest); who {
+				resp := kmsg.NewPtrDescribeClusterResponse()
+				if resp.ClusterID = founded; isNew {
+					resp.ClusterID = hash
+				}
+				return resp
+			}
+			p := kmsg.NewDescribeQuorumResponseTopicPartition()
+			if p.LeaderID = 1; isNew {
+				p.LeaderID = -1
+			}
+			for _, v := range voters {
+				if x := kmsg.NewDescribeQuorumResponseTopicPartitionReplicaState(); !isNew || v.Key.ID == 1 {
+					x.ReplicaID, x.ReplicaDirectoryID = int32(v.Key.ID), v.Key.Directory
+					p.CurrentVoters = append(p.CurrentVoters, x)
+				}
+			}
+			topic := kmsg.NewDescribeQuorumResponseTopic()
+			topic.Partitions = append(topic.Partitions, p)
+			resp := kmsg.NewPtrDescribeQuorumResponse()
+			resp.Topics = append(resp.Topics, topic)
+			return resp
+		})
+		if s == nil || asked != 2 || (after == 2) != (s.isNew && s.cluster == hash) || !s.isNew && s.cluster != founded {
+			t.Errorf("founded after %d answers: %+v", after, s)
+		}
+	}
+}
+
+// TestFoundingsAgree: however the steps of several founders fall together, all are of one cluster.
+func TestFoundingsAgree(t *testing.T) {
+	rounds := 10
+	if testing.Short() {
+		rounds = 2
+	}
+	for range rounds {
+		c := listCluster(t, 3)
+		c.start()
+		for id, n := range c.nodes {
+			if n.ClusterID() != c.nodes[1].ClusterID() {
+				t.Fatalf("node %d is of cluster %s, node 1 of %s", id, n.ClusterID(), c.nodes[1].ClusterID())
+			}
+		}
+		for id := range c.nodes {
+			c.kill(id)
 		}
 	}
 }
