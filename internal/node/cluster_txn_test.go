@@ -145,7 +145,8 @@ func (w *txnWork) transact(ctx context.Context, id int) {
 	}
 }
 
-// commitOffset commits an offset within the open transaction, with coordinators that are still loading tried again.
+// commitOffset commits an offset within the open transaction, and tries again while the coordinator is loading or its node
+// refuses connections: a client of one request does not look for another one by itself.
 func (w *txnWork) commitOffset(ctx context.Context, cl *kgo.Client, group string, partition int32, offset int64) error {
 	producer, epoch, err := cl.ProducerID(ctx)
 	if err != nil {
@@ -160,14 +161,17 @@ func (w *txnWork) commitOffset(ctx context.Context, cl *kgo.Client, group string
 	r.Topics = append(r.Topics, topic)
 	for {
 		resp, err := r.RequestWith(ctx, cl)
-		if err != nil {
-			return err
+		if err == nil {
+			code := kafka.Code(resp.Topics[0].Partitions[0].ErrorCode)
+			if code == kafka.None {
+				return nil
+			} else if !code.Retriable() {
+				return code
+			}
+			err = code
 		}
-		switch code := kafka.Code(resp.Topics[0].Partitions[0].ErrorCode); {
-		case code == kafka.None:
-			return nil
-		case !code.Retriable() || ctx.Err() != nil:
-			return code
+		if ctx.Err() != nil {
+			return err
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
