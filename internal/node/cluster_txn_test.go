@@ -23,7 +23,7 @@ func (c *testCluster) client(more ...kgo.Opt) *kgo.Client {
 		seeds = append(seeds, fmt.Sprintf("n%d:9092", id))
 	}
 	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(seeds...), kgo.MetadataMinAge(20 * time.Millisecond),
-		kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }),
+		kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }), kgo.RequestRetries(10_000),
 		kgo.Dialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 			return c.net.dial(0)(ctx, network, address)
 		})}, more...)...)
