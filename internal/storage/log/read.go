@@ -21,10 +21,10 @@ func (v *View) Read(from, limit kafka.Offset, maxBytes int, atLeastOneBatch bool
 			return out, nil
 		}
 		newest := v.log.View()
-		if newest == v || !isChanged(err) {
+		if newest == v || !(isChanged(err) || errors.Is(err, errBadBatch)) {
 			return out, v.readError(err)
 		}
-		v = newest // what was read was cut or deleted meanwhile
+		v = newest // what was read was cut, perhaps written anew, or deleted meanwhile
 	}
 }
 

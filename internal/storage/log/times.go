@@ -22,12 +22,14 @@ func (v *View) OffsetForTime(timestamp int64, limits record.Limits) (at Timestam
 	return v.retried(func(v *View) (TimestampOffset, bool, error) { return v.offsetForTime(timestamp, limits) })
 }
 
-// retried asks again where segments of the view were compacted or deleted meanwhile.
+// retried asks again where segments of the view were compacted, deleted, or cut and written anew meanwhile.
 func (v *View) retried(ask func(*View) (TimestampOffset, bool, error)) (TimestampOffset, bool, error) {
 	for {
 		at, found, err := ask(v)
 		newest := v.log.View()
-		if newest == v || !errors.Is(err, kafka.NotLeaderOrFollower) || v.log.cutting.Load() {
+		changed := errors.Is(err, kafka.CorruptMessage) ||
+			errors.Is(err, kafka.NotLeaderOrFollower) && !v.log.cutting.Load()
+		if newest == v || !changed {
 			return at, found, err
 		}
 		v = newest
