@@ -71,6 +71,25 @@ func (n *Node) LogBroken(p *replica.Partition, err error) {
 	}
 }
 
+// rotten handles a stored batch that is damaged. While a broker in service has a whole replica in sync, this one is given up,
+// so that the other leads, and copied anew from the damage on; without one it serves what it has.
+func (n *Node) rotten(tp kafka.TopicPartition, from kafka.Offset) {
+	n.metrics.rotten()
+	p, err := n.manager.Get(tp)
+	if err != nil || !p.Rotten(from) {
+		return
+	}
+	report, ok := n.manager.RotReport(n.publisher.Image(), p)
+	if !ok {
+		n.log.Error("a stored batch is damaged; consumers will refuse it, and there is no other replica in sync",
+			"partition", tp.String(), "offset", from)
+		return
+	}
+	n.log.Error("a stored batch is damaged; the replica is given up and copied anew from there on", "partition", tp.String(),
+		"offset", from)
+	n.reportDirectories([]replica.DirReport{report})
+}
+
 // DirFull refuses appends to a directory until space returns; upkeep looks.
 func (n *Node) DirFull(d *log.Dir) {
 	if full, err := d.CheckSpace(); err == nil && full {

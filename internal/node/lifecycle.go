@@ -331,6 +331,15 @@ func (l *lifecycle) assign(ctx context.Context, reports []replica.DirReport) (re
 	return refused
 }
 
+// isSettled says whether a report with this answer is not made again.
+func isSettled(code kafka.Code) bool {
+	switch code {
+	case kafka.None, kafka.UnknownTopicID, kafka.UnknownTopicOrPartition, kafka.NotLeaderOrFollower:
+		return true
+	}
+	return false
+}
+
 // refusedOf gives the reports that have to be made again. A replica that is no longer this node's, or was deleted with its
 // topic, lies nowhere.
 func (l *lifecycle) refusedOf(reports []replica.DirReport, r *kmsg.AssignReplicasToDirsResponse) []replica.DirReport {
@@ -342,8 +351,10 @@ func (l *lifecycle) refusedOf(reports []replica.DirReport, r *kmsg.AssignReplica
 	for _, d := range r.Directories {
 		for _, t := range d.Topics {
 			for _, p := range t.Partitions {
-				switch code := kafka.Code(p.ErrorCode); code {
-				case kafka.None, kafka.UnknownTopicID, kafka.UnknownTopicOrPartition, kafka.NotLeaderOrFollower:
+				switch code := kafka.Code(p.ErrorCode); {
+				case code == kafka.IneligibleReplica && d.ID == kafka.DirectoryLost:
+					// It is the last that has everything. Should another come into sync, the image tells, and it is said again.
+				case isSettled(code):
 				default:
 					l.log.Warn("the controller does not take down where a replica lies", "topic", kafka.UUID(t.TopicID).String(),
 						"partition", p.Partition, "error", code.Name())

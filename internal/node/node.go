@@ -208,10 +208,7 @@ func (n *Node) openStorage() error {
 			ReadFailed: n.DirFailed, ReplicaLag: time.Duration(n.config.Int64("replica.lag.time.max.ms")) * time.Millisecond},
 		Config:  n.topicConfig,
 		NewUUID: newUUID,
-		Rotten: func(tp kafka.TopicPartition, from kafka.Offset) {
-			n.metrics.rotten()
-			n.log.Error("a stored batch is damaged; consumers will refuse it", "partition", tp.String(), "offset", from)
-		},
+		Rotten:  n.rotten,
 	})
 	p := n.publisher
 	p.manager, p.host, p.log, p.now = n.manager, n, n.log, n.o.Now

@@ -225,6 +225,7 @@ func (u *upkeep) scrubLog(d *log.Dir, tp kafka.TopicPartition, l *log.Log, rate 
 		for _, bad := range s.Bad()[known:] {
 			u.n.log.Error("a closed segment is damaged", "partition", tp.String(), "segment", bad.Base,
 				"offset", bad.Offset, "position", bad.Pos, "reason", bad.Reason)
+			u.n.rotten(tp, bad.Offset)
 		}
 		known = len(s.Bad())
 		if err != nil {

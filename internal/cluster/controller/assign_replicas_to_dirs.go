@@ -48,7 +48,8 @@ type dirAssigner struct {
 }
 
 // assign records one replica's directory. One that is not online takes the replica out of service at once:
-// the leader is moved and the replica leaves the ISR.
+// the leader is moved and the replica leaves the ISR. A broker that gives one up as lost may not, if nobody else has
+// everything that is committed; its word for it is checked here because its image may be old.
 func (a *dirAssigner) assign(dir, topicID kafka.UUID, index int32) error {
 	topic, ok := a.Image.TopicByID(topicID)
 	if !ok {
@@ -65,6 +66,9 @@ func (a *dirAssigner) assign(dir, topicID kafka.UUID, index int32) error {
 	if !replica {
 		return kafka.NotLeaderOrFollower
 	}
+	if dir == kafka.DirectoryLost && !hasOther(p.ISR, a.broker.ID) && !hasOther(p.ELR, a.broker.ID) {
+		return kafka.IneligibleReplica // nobody else has what is committed
+	}
 	ref := metadata.PartitionRef{Topic: topic, Index: index, Partition: p}
 	online := a.broker.DirectoryOnline(dir)
 	c := a.changeOf(ref, func(id kafka.NodeID) bool { return a.active(id) && (online || id != a.broker.ID) })
@@ -72,6 +76,9 @@ func (a *dirAssigner) assign(dir, topicID kafka.UUID, index int32) error {
 		c.eligible, c.election = a.eligibleIn(p, dir), electOnline
 	} else {
 		c.isr = without(p.ISR, a.broker.ID)
+	}
+	if dir == kafka.DirectoryLost {
+		c.lost = []kafka.NodeID{a.broker.ID}
 	}
 	c.dirs = map[kafka.NodeID]kafka.UUID{a.broker.ID: dir}
 	if r := c.record(); r != nil {
@@ -93,3 +100,5 @@ func (a *dirAssigner) eligibleIn(p *metadata.Partition, dir kafka.UUID) func(kaf
 		return b.DirectoryOnline(p.Directory(id))
 	}
 }
+
+func hasOther(ids []kafka.NodeID, than kafka.NodeID) bool { return len(without(ids, than)) > 0 }

@@ -13,6 +13,9 @@ func intact(fetched []byte, epoch kafka.LeaderEpoch) ([]byte, error) {
 	for at < len(fetched) {
 		size, magic, err := record.EntrySize(fetched[at:])
 		if err == record.ErrTruncated || err == nil && size > len(fetched)-at {
+			if at == 0 { // a leader gives the first batch whole, or none
+				return nil, kafka.Errorf(kafka.CorruptMessage, "fetched: the first batch is cut off")
+			}
 			break
 		}
 		if err != nil {

@@ -425,11 +425,14 @@ func TestCutBatchAndLaterEpochStayOut(t *testing.T) {
 		fetched []byte
 		epoch   kafka.LeaderEpoch
 		want    int
-	}{{both, 4, len(both)}, {both, 3, len(a)}, {both[:len(both)-1], 4, len(a)}, {both[:len(a)+5], 4, len(a)}, {both[:9], 4, 0}} {
+	}{{both, 4, len(both)}, {both, 3, len(a)}, {both[:len(both)-1], 4, len(a)}, {both[:len(a)+5], 4, len(a)}, {a[:0], 4, 0}} {
 		got, err := intact(c.fetched, c.epoch)
 		if err != nil || len(got) != c.want {
 			t.Fatalf("%d bytes in epoch %d: %d, %v; want %d", len(c.fetched), c.epoch, len(got), err, c.want)
 		}
+	}
+	if _, err := intact(both[:9], 4); kafka.CodeOf(err) != kafka.CorruptMessage {
+		t.Fatalf("a first batch that is cut: %v", err)
 	}
 	both[len(a)+20] ^= 1
 	if _, err := intact(both, 4); kafka.CodeOf(err) != kafka.CorruptMessage {

@@ -229,16 +229,17 @@ func (m *Manager) ensure(now time.Time, image *metadata.Image, t *metadata.Topic
 	}
 	e := p.Assign(now, Assignment{State: s, Eligible: eligible(image)})
 	e.Run(host)
-	m.reportDirectory(p, s, opened, out)
+	m.reportDirectory(image, p, s, opened, out)
 }
 
 // reportDirectory says where a replica lies if the controller thinks otherwise.
-func (m *Manager) reportDirectory(p *Partition, s *metadata.Partition, opened bool, out *Applied) {
+func (m *Manager) reportDirectory(image *metadata.Image, p *Partition, s *metadata.Partition, opened bool, out *Applied) {
 	m.mu.RLock()
 	lost, broken := m.lost[p.tp], m.broken[p.tp]
 	m.mu.RUnlock()
+	again, rotten := p.damage()
 	id := kafka.DirectoryLost
-	if l := p.Log(); !(lost || broken) || !othersInSync(s, m.o.Self) {
+	if l := p.Log(); !((lost || again || broken) && othersInSync(s, m.o.Self) || rotten && (othersServe(image, s, m.o.Self) || s.Directory(m.o.Self) == id)) {
 		if l == nil || p.Role() == Offline {
 			return
 		}

@@ -58,8 +58,9 @@ type Partition struct {
 	flushFrom      time.Time                  // when the oldest unflushed record was appended, for flush.ms
 	producers      int                        // this partition's share of Limits.Producers
 	unverified     map[kafka.ProducerID][]*verification
-	guards         uint64 // verifications so far, and times one became worthless
-	lost           bool   // recovery found less than was durable: not to be counted on before the leader's end is reached
+	guards         uint64       // verifications so far, and times one became worthless
+	rotten         kafka.Offset // of the first damaged batch that is known, NoOffset for none
+	lost           bool         // recovery found less than was durable: not to be counted on before the leader's end is reached
 	behind         atomic.Int64
 }
 
@@ -116,7 +117,7 @@ type Info struct {
 func newPartition(self kafka.NodeID, tp kafka.TopicPartition, id kafka.UUID, l *log.Log, highWatermark kafka.Offset,
 	limits *Limits) *Partition {
 	p := &Partition{tp: tp, topicID: id, self: self, log: l, limits: limits, leader: kafka.NoNode,
-		leaderEpoch: kafka.NoEpoch, partitionEpoch: -1}
+		leaderEpoch: kafka.NoEpoch, partitionEpoch: -1, rotten: kafka.NoOffset}
 	if l == nil {
 		p.role = Offline
 	} else {
@@ -311,6 +312,7 @@ func (p *Partition) Assign(now time.Time, a Assignment) Effects {
 		if newTerm && flaw.In(flaw.TruncateToHighWatermark) {
 			_ = p.cut(&e, p.highWatermark)
 		}
+		p.cutRot(s, &e)
 	}
 	p.settle(now, &e)
 	return e

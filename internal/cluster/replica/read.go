@@ -2,13 +2,11 @@ package replica
 
 import (
 	"errors"
-	"sync"
 	"syscall"
 
 	"moldau/internal/flaw"
 	"moldau/internal/kafka"
 	"moldau/internal/storage/log"
-	"moldau/internal/storage/record"
 )
 
 // ReadSpec is one partition of a Fetch request.
@@ -72,6 +70,7 @@ func (p *Partition) Read(r ReadSpec) ReadResult {
 	}
 	out.Extents, out.Err = v.Read(r.Offset, limit, r.MaxBytes, r.WholeBatch)
 	if out.Err != nil {
+		p.reads.failed(r.Offset, out.Err)
 		if p.limits.ReadFailed != nil && errors.Is(out.Err, syscall.EIO) {
 			p.limits.ReadFailed(v.Log().Dir(), out.Err)
 		}
@@ -81,7 +80,7 @@ func (p *Partition) Read(r ReadSpec) ReadResult {
 		out.abort(r.Offset)
 	}
 	if p.reads.suspect(r, out.Extents.Size()) {
-		p.reads.verify(&out.Extents)
+		p.reads.verify(r.Offset, &out.Extents)
 	}
 	return out
 }
@@ -163,43 +162,4 @@ func (p *Partition) Available(r ReadSpec, enough int) (int, error) {
 	}
 	defer x.Release()
 	return x.Size(), nil
-}
-
-// suspicion notices a reader that asks for the same place twice after a full answer, which a consumer does that found
-// the bytes broken. Only then is what is read checked, so the hot path never is.
-type suspicion struct {
-	mu     sync.Mutex
-	last   kafka.Offset
-	reader kafka.NodeID
-	armed  bool
-	rotten func(from kafka.Offset) // set by the Manager
-}
-
-func (s *suspicion) suspect(r ReadSpec, size int) bool {
-	if size == 0 || r.Replica == kafka.NoNode {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	again := s.armed && s.last == r.Offset && s.reader == r.Replica
-	s.last, s.reader, s.armed = r.Offset, r.Replica, true
-	return again
-}
-
-// verify reads what is about to be sent and reports batches whose checksum is wrong.
-func (s *suspicion) verify(x *log.Extents) {
-	b, err := x.ReadAll()
-	if err != nil {
-		return
-	}
-	for len(b) > 0 {
-		batch, rest, err := record.Split(b)
-		if err != nil {
-			return // the last batch may be cut
-		}
-		if batch.CheckCRC() != nil && s.rotten != nil {
-			s.rotten(batch.BaseOffset())
-		}
-		b = rest
-	}
 }

@@ -82,7 +82,10 @@ func (l *Log) truncate(v *View, i int, end kafka.Offset, pos int64) error {
 	if err := l.forgetBeyond(end, min(v.Start, end)); err != nil {
 		return err
 	}
-	if err := l.reloadProducersTo(v, end); err != nil {
+	// What goes is not looked at: damage may be why it goes.
+	stays := *v
+	stays.segments, stays.tail = v.segments[:i+1], tail{size: pos}
+	if err := l.reloadProducersTo(&stays, end); err != nil {
 		return err
 	}
 	l.deactivate()
