@@ -18,7 +18,7 @@ func compact(o options) (map[string]any, error) {
 	if err := makeTopic(o); err != nil {
 		return nil, err
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(o.broker), kgo.DefaultProduceTopic(o.topic), kgo.DisableIdempotentWrite(),
+	client, err := kgo.NewClient(kgo.SeedBrokers(o.brokers...), kgo.DefaultProduceTopic(o.topic), kgo.DisableIdempotentWrite(),
 		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.MaxBufferedRecords(5000))
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func compact(o options) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	before := measure(o.pid)
+	before := measure(o.pids)
 	altered, err := admin.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "cleanup.policy", Value: kadm.StringPtr("compact")}}, o.topic)
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func compact(o options) (map[string]any, error) {
 			return nil, err
 		}
 		if size != last {
-			last, at, lastUsage = size, time.Now(), measure(o.pid)
+			last, at, lastUsage = size, time.Now(), measure(o.pids)
 		}
 	}
 	return map[string]any{"cpu_s_per_gb": round((lastUsage.cpu - before.cpu).Seconds() / (float64(full) / 1e9)),

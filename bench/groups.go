@@ -92,7 +92,7 @@ func commits(o options) (map[string]any, error) {
 		}
 		defer w.Close()
 		warm.Wait()
-		once.Do(func() { before = measure(o.pid) })
+		once.Do(func() { before = measure(o.pids) })
 		for i := range o.count {
 			if err := w.commit(group, o.topic, int64(i)); err != nil {
 				return err
@@ -101,14 +101,14 @@ func commits(o options) (map[string]any, error) {
 		return nil
 	})
 	total := o.connections * o.count
-	after := measure(o.pid)
+	after := measure(o.pids)
 	return map[string]any{"commits_s": round(float64(total) / after.at.Sub(before.at).Seconds()), "connections": o.connections,
 		"cpu_us_per_request": round((after.cpu - before.cpu).Seconds() * 1e6 / float64(total))}, err
 }
 
 // warmed dials and commits a little: a JVM's JIT wants that.
 func warmed(o options, group string) (*wire, error) {
-	w, err := dial(o.broker)
+	w, err := dial(o.brokers[0])
 	if err != nil {
 		return nil, err
 	}
@@ -128,9 +128,9 @@ func groups(o options) (map[string]any, error) {
 	if err := makeTopic(o); err != nil {
 		return nil, err
 	}
-	empty := residentMiB(o.pid)
+	empty := residentMiB(o.pids)
 	err := each(o.connections, func(n int) error {
-		w, err := dial(o.broker)
+		w, err := dial(o.brokers[0])
 		if err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func groups(o options) (map[string]any, error) {
 		}
 		return nil
 	})
-	return map[string]any{"groups": o.count, "rss_mib": round(residentMiB(o.pid)), "rss_mib_before": round(empty)}, err
+	return map[string]any{"groups": o.count, "rss_mib": round(residentMiB(o.pids)), "rss_mib_before": round(empty)}, err
 }
 
 // loaded waits until the coordinators of all groups that the work groups left answer with their offsets.
@@ -157,7 +157,7 @@ func loaded(o options) (map[string]any, error) {
 	var w *wire
 	for {
 		var err error
-		if w, err = dial(o.broker); err == nil {
+		if w, err = dial(o.brokers[0]); err == nil {
 			break
 		}
 		if time.Since(begun) > time.Minute {
@@ -173,7 +173,7 @@ func loaded(o options) (map[string]any, error) {
 		}
 	}
 	return map[string]any{"groups": o.count, "ms": round(float64(time.Since(begun).Microseconds()) / 1000),
-		"rss_mib": round(residentMiB(o.pid))}, nil
+		"rss_mib": round(residentMiB(o.pids))}, nil
 }
 
 // members starts that many members of one group at once and waits until all partitions are owned.
@@ -182,7 +182,7 @@ func members(o options) (map[string]any, error) {
 		return nil, err
 	}
 	group := fmt.Sprintf("members-%d", time.Now().UnixNano())
-	w, err := dial(o.broker)
+	w, err := dial(o.brokers[0])
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +216,7 @@ func members(o options) (map[string]any, error) {
 	begun := time.Now()
 	var clients []*kgo.Client
 	for n := range o.connections {
-		options := []kgo.Opt{kgo.SeedBrokers(o.broker), kgo.ConsumerGroup(group), kgo.ConsumeTopics(o.topic),
+		options := []kgo.Opt{kgo.SeedBrokers(o.brokers...), kgo.ConsumerGroup(group), kgo.ConsumeTopics(o.topic),
 			kgo.FetchMaxWait(5 * time.Second),
 			kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, m map[string][]int32) { change(n, nil, m[o.topic]) }),
 			kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, m map[string][]int32) { change(n, m[o.topic], nil) }),

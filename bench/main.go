@@ -1,9 +1,11 @@
-// Command bench puts the same work on any Kafka-compatible broker and tells what it cost the broker's process: prebuilt
-// batches over plain connections, so that the client costs next to nothing and the broker's CPU seconds are the figure.
+// Command bench puts the same work on any Kafka-compatible broker or cluster and tells what it cost the brokers' processes:
+// prebuilt batches over plain connections, so that the client costs next to nothing and the brokers' CPU seconds are the
+// figure.
 //
-//	bench -brokers HOST:PORT -pid PID raw-produce|raw-fetch|sync|fill|first
+//	bench -brokers HOST:PORT[,HOST:PORT...] -pid PID[,PID...] raw-produce|raw-fetch|sync|openloop|failover|fill|first|...
 //
-// It prints one JSON line. bench/run compares Moldau with Apache Kafka on the same machine in the same run.
+// It prints one JSON line. bench/run compares one node of Moldau with Apache Kafka on the same machine in the same run,
+// bench/cluster three.
 package main
 
 import (
@@ -12,7 +14,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,8 +23,12 @@ import (
 )
 
 type options struct {
-	broker        string
-	pid           int
+	brokers       []string
+	pids          []int
+	replicas      int
+	rate, seconds int
+	victim        string
+	signal        int
 	topic         string
 	partitions    int
 	batch, answer int
@@ -37,8 +42,13 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.broker, "brokers", "127.0.0.1:9092", "broker")
-	flag.IntVar(&o.pid, "pid", 0, "process id of the broker, for CPU and memory; 0: not measured")
+	brokers := flag.String("brokers", "127.0.0.1:9092", "brokers, comma separated")
+	pids := flag.String("pid", "", "process ids of the brokers in the order of their node ids, for CPU and memory")
+	flag.IntVar(&o.replicas, "replicas", 1, "replicas of the topic's partitions")
+	flag.IntVar(&o.rate, "rate", 500, "records a second (openloop)")
+	flag.IntVar(&o.seconds, "seconds", 15, "seconds (openloop, failover)")
+	flag.StringVar(&o.victim, "victim", "broker", "which leader dies (failover): broker, or controller for the active one")
+	flag.IntVar(&o.signal, "signal", 9, "signal to it (failover)")
 	flag.StringVar(&o.topic, "topic", "bench", "topic; made anew")
 	flag.IntVar(&o.partitions, "partitions", 6, "partitions")
 	flag.IntVar(&o.batch, "batch", 256<<10, "batch size in bytes")
@@ -50,10 +60,19 @@ func main() {
 	flag.StringVar(&o.configs, "configs", "", "topic configs key=value, comma separated")
 	flag.BoolVar(&o.consumer, "consumer", false, "members speak the consumer protocol (KIP-848)")
 	flag.Parse()
+	o.brokers = strings.Split(*brokers, ",")
+	for pid := range strings.FieldsFuncSeq(*pids, func(r rune) bool { return r == ',' }) {
+		n, err := strconv.Atoi(pid)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "bench: -pid:", err)
+			os.Exit(2)
+		}
+		o.pids = append(o.pids, n)
+	}
 	work := map[string]func(options) (map[string]any, error){
 		"raw-produce": rawProduce, "raw-fetch": rawFetch, "sync": syncOne, "fill": fill, "first": first,
 		"commits": commits, "groups": groups, "loaded": loaded, "members": members, "txn": transactions, "compact": compact,
-		"producers": producers,
+		"producers": producers, "openloop": openLoop, "failover": failover, "insync": inSync,
 	}[flag.Arg(0)]
 	if work == nil {
 		flag.Usage()
@@ -71,7 +90,7 @@ func main() {
 
 // makeTopic makes the topic anew.
 func makeTopic(o options) error {
-	client, err := kgo.NewClient(kgo.SeedBrokers(o.broker))
+	client, err := kgo.NewClient(kgo.SeedBrokers(o.brokers...))
 	if err != nil {
 		return err
 	}
@@ -79,6 +98,9 @@ func makeTopic(o options) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	admin := kadm.NewClient(client)
+	if err := untilJoined(ctx, admin, o); err != nil {
+		return err
+	}
 	if _, err := admin.DeleteTopics(ctx, o.topic); err != nil {
 		return err
 	}
@@ -89,58 +111,61 @@ func makeTopic(o options) error {
 			configs[key] = &value
 		}
 	}
-	made, err := admin.CreateTopics(ctx, int32(o.partitions), 1, configs, o.topic)
+	made, err := admin.CreateTopics(ctx, int32(o.partitions), int16(o.replicas), configs, o.topic)
 	if err != nil {
 		return err
 	}
 	if err := made.Error(); err != nil {
 		return err
 	}
-	time.Sleep(500 * time.Millisecond)
-	return nil
+	return untilInSync(ctx, admin, o)
 }
 
-// usage is what the broker's process has used so far.
+// usage is what the brokers' processes have used so far.
 type usage struct {
 	at  time.Time
 	cpu time.Duration
 }
 
-func measure(pid int) usage {
+func measure(pids []int) usage {
 	u := usage{at: time.Now()}
-	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return u
+	for _, pid := range pids {
+		raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		if err != nil {
+			continue
+		}
+		text := string(raw)
+		fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+		user, _ := strconv.Atoi(fields[11])
+		system, _ := strconv.Atoi(fields[12])
+		u.cpu += time.Duration(user+system) * 10 * time.Millisecond
 	}
-	text := string(raw)
-	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	u.cpu = time.Duration(user+system) * 10 * time.Millisecond
 	return u
 }
 
-func residentMiB(pid int) float64 {
-	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-	if err != nil {
-		return -1
-	}
-	for line := range strings.Lines(string(raw)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kib, _ := strconv.Atoi(strings.Fields(rest)[0])
-			return float64(kib) / 1024
+func residentMiB(pids []int) (mib float64) {
+	for _, pid := range pids {
+		raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+		if err != nil {
+			return -1
+		}
+		for line := range strings.Lines(string(raw)) {
+			if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+				kib, _ := strconv.Atoi(strings.Fields(rest)[0])
+				mib += float64(kib) / 1024
+			}
 		}
 	}
-	return -1
+	return mib
 }
 
 // report puts what moving n bytes in so many requests took.
 func report(before usage, o options, bytes int64, requests int) map[string]any {
-	after := measure(o.pid)
+	after := measure(o.pids)
 	seconds, cpu := after.at.Sub(before.at).Seconds(), (after.cpu - before.cpu).Seconds()
 	return map[string]any{
 		"mb_s": round(float64(bytes) / 1e6 / seconds), "cpu_s_per_gb": round(cpu / (float64(bytes) / 1e9)),
-		"cpu_us_per_request": round(cpu * 1e6 / float64(requests)), "requests": requests, "rss_mib": round(residentMiB(o.pid)),
+		"cpu_us_per_request": round(cpu * 1e6 / float64(requests)), "requests": requests, "rss_mib": round(residentMiB(o.pids)),
 	}
 }
 
@@ -151,7 +176,7 @@ func syncOne(o options) (map[string]any, error) {
 	if err := makeTopic(o); err != nil {
 		return nil, err
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(o.broker), kgo.DefaultProduceTopic(o.topic), kgo.ProducerLinger(0),
+	client, err := kgo.NewClient(kgo.SeedBrokers(o.brokers...), kgo.DefaultProduceTopic(o.topic), kgo.ProducerLinger(0),
 		kgo.DisableIdempotentWrite(), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		return nil, err
@@ -159,7 +184,7 @@ func syncOne(o options) (map[string]any, error) {
 	defer client.Close()
 	value := make([]byte, 1024)
 	var took []time.Duration
-	before := measure(o.pid)
+	before := measure(o.pids)
 	for range o.count {
 		start := time.Now()
 		if err := client.ProduceSync(context.Background(), &kgo.Record{Value: value}).FirstErr(); err != nil {
@@ -168,10 +193,7 @@ func syncOne(o options) (map[string]any, error) {
 		took = append(took, time.Since(start))
 	}
 	out := report(before, o, int64(o.count)*1024, o.count)
-	slices.Sort(took)
-	for name, q := range map[string]float64{"p50_ms": 0.5, "p99_ms": 0.99, "p999_ms": 0.999} {
-		out[name] = round(took[int(q*float64(len(took)-1))].Seconds() * 1000)
-	}
+	quantiles(out, took)
 	return out, nil
 }
 
@@ -181,8 +203,8 @@ func fill(o options) (map[string]any, error) {
 	if err := makeTopic(o); err != nil {
 		return nil, err
 	}
-	created := time.Since(start) - time.Second
-	client, err := kgo.NewClient(kgo.SeedBrokers(o.broker), kgo.DefaultProduceTopic(o.topic),
+	created := time.Since(start) - 500*time.Millisecond
+	client, err := kgo.NewClient(kgo.SeedBrokers(o.brokers...), kgo.DefaultProduceTopic(o.topic),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MaxBufferedRecords(100_000))
 	if err != nil {
 		return nil, err
@@ -203,13 +225,13 @@ func fill(o options) (map[string]any, error) {
 		return nil, err
 	}
 	return map[string]any{"create_s": round(created.Seconds()), "total_s": round(time.Since(start).Seconds()),
-		"rss_mib": round(residentMiB(o.pid))}, failed
+		"rss_mib": round(residentMiB(o.pids))}, failed
 }
 
 // first waits until the broker acknowledges one record: started just before the broker, it measures the start.
 func first(o options) (map[string]any, error) {
 	start := time.Now()
-	client, err := kgo.NewClient(kgo.SeedBrokers(o.broker), kgo.DefaultProduceTopic(o.topic), kgo.AllowAutoTopicCreation(),
+	client, err := kgo.NewClient(kgo.SeedBrokers(o.brokers...), kgo.DefaultProduceTopic(o.topic), kgo.AllowAutoTopicCreation(),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 5 * time.Millisecond }), kgo.DialTimeout(time.Second),
 		kgo.MetadataMinAge(10*time.Millisecond), kgo.DisableIdempotentWrite())
 	if err != nil {
@@ -220,7 +242,7 @@ func first(o options) (map[string]any, error) {
 	defer cancel()
 	for ctx.Err() == nil {
 		if err := client.ProduceSync(ctx, &kgo.Record{Value: []byte("x")}).FirstErr(); err == nil {
-			return map[string]any{"first_ms": time.Since(start).Milliseconds(), "rss_mib": round(residentMiB(o.pid))}, nil
+			return map[string]any{"first_ms": time.Since(start).Milliseconds(), "rss_mib": round(residentMiB(o.pids))}, nil
 		}
 	}
 	return nil, ctx.Err()

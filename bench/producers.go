@@ -12,20 +12,20 @@ func producers(o options) (map[string]any, error) {
 	if err := makeTopic(o); err != nil {
 		return nil, err
 	}
-	empty := residentMiB(o.pid)
-	before := measure(o.pid)
+	empty := residentMiB(o.pids)
+	before := measure(o.pids)
 	err := each(o.connections, func(n int) error { return produceAs(o, n) })
 	out := report(before, o, 0, o.count)
 	delete(out, "mb_s")
 	delete(out, "cpu_s_per_gb")
 	out["rss_mib_before"] = round(empty)
-	out["bytes_an_id"] = round((residentMiB(o.pid) - empty) * (1 << 20) / float64(o.count))
+	out["bytes_an_id"] = round((residentMiB(o.pids) - empty) * (1 << 20) / float64(o.count))
 	return out, err
 }
 
 // produceAs is what one connection does of it: every so many-th id.
 func produceAs(o options, n int) error {
-	w, err := dial(o.broker)
+	w, err := dial(o.brokers[0])
 	if err != nil {
 		return err
 	}

@@ -93,10 +93,14 @@ func rawProduce(o options) (map[string]any, error) {
 	if err := makeTopic(o); err != nil {
 		return nil, err
 	}
+	lanes, err := lanesTo(o)
+	if err != nil {
+		return nil, err
+	}
 	payload := batch(o.batch, 1024)
 	total := o.mib << 20 / len(payload)
-	before := measure(o.pid)
-	err := each(o.connections, func(n int) error { return produceOn(o, n, payload, total/o.connections) })
+	before := measure(o.pids)
+	err = each(len(lanes), func(n int) error { return produceOn(o, lanes[n], payload, total/len(lanes)) })
 	return report(before, o, int64(total)*int64(len(payload)), total), err
 }
 
@@ -111,8 +115,8 @@ func each(n int, f func(int) error) error {
 	return errors.Join(errs...)
 }
 
-func produceOn(o options, n int, payload []byte, count int) error {
-	w, err := dial(o.broker)
+func produceOn(o options, l lane, payload []byte, count int) error {
+	w, err := dial(l.address)
 	if err != nil {
 		return err
 	}
@@ -144,7 +148,7 @@ func produceOn(o options, n int, payload []byte, count int) error {
 		t := kmsg.NewProduceRequestTopic()
 		t.Topic = o.topic
 		p := kmsg.NewProduceRequestTopicPartition()
-		p.Partition, p.Records = int32((n+i*o.connections)%o.partitions), payload
+		p.Partition, p.Records = l.partitions[i%len(l.partitions)], payload
 		t.Partitions = append(t.Partitions, p)
 		r.Topics = append(r.Topics, t)
 		if err := w.send(int32(i), r); err != nil {
@@ -177,13 +181,17 @@ func rawFetch(o options) (map[string]any, error) {
 	if _, err := rawProduce(filled); err != nil {
 		return nil, err
 	}
-	want := int64(o.mib) << 20 / int64(o.connections)
+	lanes, err := lanesTo(o)
+	if err != nil {
+		return nil, err
+	}
+	want := int64(o.mib) << 20 / int64(len(lanes))
 	var mu sync.Mutex
 	var bytes int64
 	requests := 0
-	before := measure(o.pid)
-	err := each(o.connections, func(n int) error {
-		got, count, err := fetchOn(o, n, want)
+	before := measure(o.pids)
+	err = each(len(lanes), func(n int) error {
+		got, count, err := fetchOn(o, lanes[n], want)
 		mu.Lock()
 		defer mu.Unlock()
 		bytes, requests = bytes+got, requests+count
@@ -192,18 +200,15 @@ func rawFetch(o options) (map[string]any, error) {
 	return report(before, o, bytes, requests), err
 }
 
-func fetchOn(o options, n int, want int64) (got int64, count int, err error) {
-	w, err := dial(o.broker)
+func fetchOn(o options, l lane, want int64) (got int64, count int, err error) {
+	w, err := dial(l.address)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer w.Close()
 	offsets := map[int32]int64{}
-	for p := n; p < o.partitions; p += o.connections {
-		offsets[int32(p)] = 0
-	}
 	for got < want {
-		for p := int32(n); int(p) < o.partitions; p += int32(o.connections) {
+		for _, p := range l.partitions {
 			records, err := fetchOnce(w, o, p, offsets[p], int32(count))
 			if err != nil {
 				return got, count, err

@@ -23,7 +23,7 @@ func transactions(o options) (map[string]any, error) {
 	var mu sync.Mutex
 	var took []time.Duration
 	err := each(o.connections, func(n int) error {
-		client, err := kgo.NewClient(kgo.SeedBrokers(o.broker), kgo.DefaultProduceTopic(o.topic),
+		client, err := kgo.NewClient(kgo.SeedBrokers(o.brokers...), kgo.DefaultProduceTopic(o.topic),
 			kgo.TransactionalID(fmt.Sprintf("bench-%d", n)), kgo.ProducerLinger(0))
 		if err == nil {
 			defer client.Close()
@@ -38,7 +38,7 @@ func transactions(o options) (map[string]any, error) {
 			return err
 		}
 		warm.Wait()
-		once.Do(func() { before = measure(o.pid) })
+		once.Do(func() { before = measure(o.pids) })
 		for range o.count {
 			begun := time.Now()
 			if err := transaction(client); err != nil {
@@ -53,7 +53,7 @@ func transactions(o options) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	after := measure(o.pid)
+	after := measure(o.pids)
 	slices.Sort(took)
 	ms := func(q float64) float64 {
 		return round(float64(took[int(q*float64(len(took)-1))].Microseconds()) / 1000)

@@ -1,12 +1,14 @@
 package node
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"moldau/internal/cluster/quorum"
+	"moldau/internal/edge/peer"
 	"moldau/internal/kafka"
 	"moldau/internal/promise"
 )
@@ -104,7 +106,7 @@ func (x *exchange) giveUp(now time.Time) {
 
 func (c *control) answered(m quorum.Message, body quorum.Body, err error) {
 	if err != nil {
-		c.pump.Lost(c.now(), m.Request)
+		c.pump.Lost(c.now(), m.Request, errors.Is(err, peer.ErrRefused))
 		return
 	}
 	c.pump.Receive(c.now(), quorum.Message{Request: m.Request, Peer: m.Peer, Body: body})

@@ -283,7 +283,7 @@ func (v *voter) dispatch(msg quorum.Message) {
 		}
 		from, life := v.m, v.m.life
 		w.send(from, to, 0, func() { to.voter().receive(from, life, msg) },
-			func() { v.pump.Lost(v.m.time(), msg.Request) })
+			func() { v.pump.Lost(v.m.time(), msg.Request, w.passes(from, to) && !to.up()) })
 		return
 	}
 	s, ok := v.served[msg.Request]
@@ -309,7 +309,7 @@ func (v *voter) answer(s served, msg quorum.Message) {
 		return
 	}
 	asker := to.voter()
-	lost := func() { asker.pump.Lost(to.time(), msg.Request) }
+	lost := func() { asker.pump.Lost(to.time(), msg.Request, false) }
 	if w.passes(v.m, to) && (w.calm || !w.plan.has(faultDrop) || !w.chance(w.plan.drop)) {
 		w.stats.Messages++
 		w.carry(v.m, to, s.life, func() { asker.pump.Receive(to.time(), msg) }, nil)

@@ -449,13 +449,13 @@ func (w *world) deliver() {
 	switch {
 	case f.answer && (to.down || to.life != f.life):
 	case f.answer && lost:
-		to.pump.Lost(w.now, f.message.Request)
+		to.pump.Lost(w.now, f.message.Request, false)
 	case f.answer:
 		to.pump.Receive(w.now, f.message)
 	case lost:
 		// The sender's connection breaks, if it is told at all.
 		if !from.down && from.life == f.life && w.rnd.IntN(2) == 0 {
-			from.pump.Lost(w.now, f.message.Request)
+			from.pump.Lost(w.now, f.message.Request, to.down && from.isle == to.isle)
 		}
 	case isVersions(f.message.Body):
 		m := f.message

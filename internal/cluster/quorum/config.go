@@ -54,6 +54,7 @@ type Config struct {
 // Fixed times of the protocol.
 const (
 	fetchMaxWait     = 500 * time.Millisecond // what a follower lets the leader park its Fetch
+	electionTurn     = 50 * time.Millisecond  // by how much voters stand after each other whose leader's process is gone
 	observerLifetime = 5 * time.Minute        // an observer that fetched no more for this long is not described
 	cleanInterval    = time.Minute            // how often the log is trimmed
 )

@@ -37,8 +37,12 @@ type Ticked struct{}
 // Arrived brings a request from a peer, or the answer to a request of ours.
 type Arrived struct{ Message Message }
 
-// Lost says that a request of ours will not be answered.
-type Lost struct{ Request uint64 }
+// Lost says that a request of ours will not be answered. Refused adds that nothing listens at the peer's address: its
+// process is gone.
+type Lost struct {
+	Request uint64
+	Refused bool
+}
 
 // Appended says that the log has grown, by an Append action or by a proposal of the controller. Controls are
 // the control records among what was appended.
@@ -126,6 +130,8 @@ type Core struct {
 	leaderEndpoints []Endpoint
 	// voted is whom this replica gave its vote of the epoch.
 	voted ReplicaKey
+	// heard is the last epoch whose leader gave this replica a good answer.
+	heard kafka.LeaderEpoch
 	// highWatermark is NoOffset until known.
 	highWatermark kafka.Offset
 	// electionAt ends the election timer of Unattached, Prospective, Candidate and Resigned.
@@ -160,7 +166,7 @@ func (c *Core) Step(now time.Time, e Event) Actions {
 	case Arrived:
 		c.arrived(now, e.Message)
 	case Lost:
-		c.lost(now, e.Request)
+		c.lost(now, e)
 	case Appended:
 		c.appended(now, e.Controls)
 	case AppendFailed:

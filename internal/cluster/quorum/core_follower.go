@@ -65,6 +65,26 @@ func (c *Core) pollFollower(now time.Time) bool {
 	return false
 }
 
+// leaderIsGone ends the fetch timer of a voter that has heard this leader before: nothing listens at its address any more.
+// Voters find that out at the same moment. So that they do not split the vote, each lets those with lower ids go first;
+// all of them grant a pre-vote from now on.
+func (c *Core) leaderIsGone(now time.Time) {
+	f := c.following
+	if c.heard != c.epoch || !c.standsForElection() {
+		return
+	}
+	f.fetched = false
+	wait := time.Duration(0)
+	for _, v := range c.voters.Latest() {
+		if v.Key.ID < c.config.Self.ID && v.Key.ID != c.leader {
+			wait += electionTurn
+		}
+	}
+	if at := now.Add(wait); at.Before(f.fetchBy) {
+		f.fetchBy = at
+	}
+}
+
 // fetching says whether a Fetch is under way anywhere: there is only ever one.
 func (c *Core) fetching(now time.Time) bool {
 	for _, l := range c.links {
@@ -161,7 +181,7 @@ func (c *Core) onFetchResponse(now time.Time, peer kafka.NodeID, asked *FetchReq
 			c.caughtUpWith()
 		}
 	}
-	f.fetched, f.fetchBy = true, now.Add(c.config.FetchTimeout)
+	f.fetched, f.fetchBy, c.heard = true, now.Add(c.config.FetchTimeout), c.epoch
 }
 
 // truncationPoint is where to cut for a diverging end of the leader's (KIP-595).
@@ -217,7 +237,7 @@ func (c *Core) onFetchSnapshotResponse(now time.Time, peer kafka.NodeID, asked *
 		f.download.position += int64(len(r.Bytes))
 		f.busy = f.download.position == r.Size
 	}
-	f.fetched, f.fetchBy = true, now.Add(c.config.FetchTimeout)
+	f.fetched, f.fetchBy, c.heard = true, now.Add(c.config.FetchTimeout), c.epoch
 }
 
 // awaits says whether the replica wants a snapshot to replace its log.

@@ -87,7 +87,7 @@ func (a args) position(key string) *OffsetAndEpoch {
 //	append n= [voters=]  flushed end=  truncated  full  room
 //	vote from= epoch= last= [pre]   begin from= epoch=   end from= epoch= candidates=   fetch from= epoch= at= [hw=] [wait=]
 //	answer by=PEER [code=] [top=] [epoch=] [leader=] [granted] [hw=] [diverging=] [snapshot=] [records=n@epoch]
-//	lost by=PEER   resign   shutdown
+//	lost by=PEER [refused]   resign   shutdown
 func (s *coreScript) run(t *testing.T, d *datadriven.TestData) string {
 	s.out.Reset()
 	a := args{d}
@@ -115,7 +115,7 @@ func (s *coreScript) run(t *testing.T, d *datadriven.TestData) string {
 	case "lost":
 		for _, l := range s.core.links {
 			if l.request != 0 && l.peer == kafka.NodeID(a.int("by", -100)) {
-				s.step(Lost{Request: l.request})
+				s.step(Lost{Request: l.request, Refused: a.has("refused")})
 				return s.out.String()
 			}
 		}

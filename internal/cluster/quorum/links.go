@@ -77,12 +77,15 @@ func (c *Core) pause(now time.Time, peer kafka.NodeID) {
 }
 
 // lost ends a request without answer.
-func (c *Core) lost(now time.Time, request uint64) {
-	if l := c.links.find(request); l != nil {
+func (c *Core) lost(now time.Time, e Lost) {
+	if l := c.links.find(e.Request); l != nil {
 		l.request, l.body = 0, nil
 		c.pause(now, l.peer)
-		if c.change != nil && c.change.request == request {
+		if c.change != nil && c.change.request == e.Request {
 			c.refuseChange(kafka.RequestTimedOut, "the new voter does not answer")
+		}
+		if e.Refused && c.role == Follower && l.peer == c.leader {
+			c.leaderIsGone(now)
 		}
 	}
 }

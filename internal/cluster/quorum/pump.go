@@ -100,8 +100,10 @@ func (p *Pump) Start(now time.Time) {
 // Receive takes a request of a peer, or its answer to a request taken from Messages.
 func (p *Pump) Receive(now time.Time, m Message) { p.step(now, Arrived{Message: m}) }
 
-// Lost says that a request taken from Messages will not be answered.
-func (p *Pump) Lost(now time.Time, request uint64) { p.step(now, Lost{Request: request}) }
+// Lost says that a request taken from Messages will not be answered; refused, that nothing listens at its peer's address.
+func (p *Pump) Lost(now time.Time, request uint64, refused bool) {
+	p.step(now, Lost{Request: request, Refused: refused})
+}
 
 // Tick tells the time. It is due at Deadline.
 func (p *Pump) Tick(now time.Time) {
