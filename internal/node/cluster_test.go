@@ -2,96 +2,26 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/config"
-	"moldau/internal/edge/server"
+	"moldau/internal/edge/vnet"
 	"moldau/internal/kafka"
 	"moldau/internal/storage/vfs"
 )
 
-// testNet connects the nodes of a test cluster without sockets.
-type testNet struct {
-	mu        sync.Mutex
-	listeners map[string]*server.MemoryListener
-	// cut says which ways are cut, from node to node; conns are what runs on them.
-	cut   map[[2]kafka.NodeID]bool
-	conns map[net.Conn][2]kafka.NodeID
-}
-
-func newTestNet() *testNet {
-	return &testNet{listeners: map[string]*server.MemoryListener{}, cut: map[[2]kafka.NodeID]bool{},
-		conns: map[net.Conn][2]kafka.NodeID{}}
-}
-
-func (w *testNet) listen(address string) (net.Listener, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	l := server.NewMemoryListener(address)
-	w.listeners[address] = l
-	return l, nil
-}
-
-// host gives the node that an address belongs to.
-func host(address string) kafka.NodeID {
-	var id int32
-	_, _ = fmt.Sscanf(address, "n%d:", &id)
-	return kafka.NodeID(id)
-}
-
-func (w *testNet) dial(from kafka.NodeID) func(context.Context, string, string) (net.Conn, error) {
-	return func(ctx context.Context, _, address string) (net.Conn, error) {
-		way := [2]kafka.NodeID{from, host(address)}
-		w.mu.Lock()
-		l, cut := w.listeners[address], w.cut[way]
-		w.mu.Unlock()
-		if cut {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}
-		if l == nil {
-			return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
-		}
-		c, err := l.Dial(ctx)
-		if err != nil {
-			return nil, &net.OpError{Op: "dial", Err: errors.Join(err, syscall.ECONNREFUSED)}
-		}
-		w.mu.Lock()
-		w.conns[c] = way
-		w.mu.Unlock()
-		return c, nil
-	}
-}
-
-// isolate cuts a node off, or heals the cut. What is open breaks.
-func (w *testNet) isolate(id kafka.NodeID, on bool, others ...kafka.NodeID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, o := range others {
-		w.cut[[2]kafka.NodeID{id, o}], w.cut[[2]kafka.NodeID{o, id}] = on, on
-	}
-	for c, way := range w.conns {
-		if w.cut[way] {
-			_ = c.Close()
-			delete(w.conns, c)
-		}
-	}
-}
-
 // testCluster is a cluster in one process.
 type testCluster struct {
 	t     *testing.T
-	net   *testNet
+	net   *vnet.Network
 	ids   []kafka.NodeID
 	fs    map[kafka.NodeID]*vfs.Mem
 	nodes map[kafka.NodeID]*Node
@@ -100,6 +30,9 @@ type testCluster struct {
 	// list, when set, is what --cluster says; its entries are n1:9092 and so on.
 	list string
 }
+
+// waits bounds how long a test waits for something. It is long, because the machine may be busy.
+const waits = 60 * time.Second
 
 // quickQuorum are settings that make elections short.
 func quickQuorum() map[string]string {
@@ -111,7 +44,7 @@ func quickQuorum() map[string]string {
 
 // staticCluster describes nodes 1 to n that have both roles and stand in controller.quorum.voters. start starts them.
 func staticCluster(t *testing.T, n int, more ...string) *testCluster {
-	c := &testCluster{t: t, net: newTestNet(), fs: map[kafka.NodeID]*vfs.Mem{}, nodes: map[kafka.NodeID]*Node{}}
+	c := &testCluster{t: t, net: vnet.New(), fs: map[kafka.NodeID]*vfs.Mem{}, nodes: map[kafka.NodeID]*Node{}}
 	var voters []string
 	for i := range n {
 		id := kafka.NodeID(i + 1)
@@ -167,10 +100,12 @@ func (c *testCluster) begin(id kafka.NodeID, fs vfs.FS) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), waits)
 	defer cancel()
 	logger := slog.New(slog.NewTextHandler(c.t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})).With("node", id)
-	return Start(ctx, Options{Config: static, FS: fs, Log: logger, NoAdmin: true, Dial: c.net.dial(id), Listen: c.net.listen})
+	return Start(ctx, Options{Config: static, FS: fs, Log: logger, NoAdmin: true, Dial: c.net.Dialer(vnet.Host(id)), Listen: func(address string) (net.Listener, error) {
+		return c.net.Listen(vnet.Host(id), address)
+	}})
 }
 
 func (c *testCluster) config(id kafka.NodeID) (*config.Static, error) {
@@ -200,12 +135,23 @@ func (c *testCluster) kill(id kafka.NodeID) {
 	c.fs[id] = c.fs[id].KillClone()
 }
 
+// isolate cuts a node off from all others, whose connections to it break; heal ends that.
+func (c *testCluster) isolate(id kafka.NodeID) {
+	for _, o := range c.ids {
+		if o != id {
+			c.net.Cut(vnet.Host(id), vnet.Host(o))
+			c.net.Cut(vnet.Host(o), vnet.Host(id))
+			c.net.Break(vnet.Host(id), vnet.Host(o))
+		}
+	}
+}
+
 // stop stops a node in good order.
 func (c *testCluster) stop(id kafka.NodeID) {
 	c.t.Helper()
 	n := c.nodes[id]
 	delete(c.nodes, id)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), waits)
 	defer cancel()
 	if err := n.Stop(ctx); err != nil {
 		c.t.Errorf("node %d stops: %v", id, err)
@@ -233,9 +179,9 @@ func (c *testCluster) active() kafka.NodeID {
 // eventually waits until something is so.
 func (c *testCluster) eventually(what string, so func() bool) {
 	c.t.Helper()
-	for end := time.Now().Add(15 * time.Second); !so(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(waits); !so(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			c.t.Fatalf("not within 15 s: %s", what)
+			c.t.Fatalf("not within %v: %s", waits, what)
 		}
 	}
 }
@@ -254,12 +200,12 @@ func (c *testCluster) other(than kafka.NodeID) kafka.NodeID {
 // ask sends a request to a node's client listener, as a client does.
 func ask[R kmsg.Response](c *testCluster, id kafka.NodeID, r kmsg.Request) R {
 	c.t.Helper()
-	conn, err := c.net.dial(0)(c.t.Context(), "tcp", fmt.Sprintf("n%d:9092", id))
+	conn, err := c.net.Dialer(vnet.Outside)(c.t.Context(), "tcp", fmt.Sprintf("n%d:9092", id))
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(15 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(waits))
 	if _, err := conn.Write(kmsg.NewRequestFormatter(kmsg.FormatterClientID("test")).AppendRequest(nil, r, 7)); err != nil {
 		c.t.Fatal(err)
 	}

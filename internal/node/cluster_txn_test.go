@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"fmt"
-	"net"
 	"sync"
 	"testing"
 	"time"
@@ -24,9 +23,7 @@ func (c *testCluster) client(more ...kgo.Opt) *kgo.Client {
 	}
 	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(seeds...), kgo.MetadataMinAge(20 * time.Millisecond),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }), kgo.RequestRetries(10_000),
-		kgo.Dialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-			return c.net.dial(0)(ctx, network, address)
-		})}, more...)...)
+		kgo.Dialer(c.net.ClientDialer())}, more...)...)
 	if err != nil {
 		c.t.Fatal(err)
 	}

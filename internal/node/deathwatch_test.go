@@ -61,12 +61,12 @@ func TestDeadBrokersAreFencedAtOnce(t *testing.T) {
 
 	active = c.active()
 	apart := c.other(active)
-	c.net.isolate(apart, true, c.ids...)
+	c.isolate(apart)
 	time.Sleep(2 * time.Second)
 	if fencedBy(active, apart) {
 		t.Error("a broker that is cut off was fenced before its session had ended")
 	}
-	c.net.isolate(apart, false, c.ids...)
+	c.net.Heal()
 }
 
 // addressBook is a network for a deathwatch: what happens when an address is dialled.

@@ -75,6 +75,9 @@ func (l *MemoryListener) Close() error {
 // Addr gives the name the listener was made with.
 func (l *MemoryListener) Addr() net.Addr { return l.addr }
 
+// Pipe makes the two ends of a connection in memory. a and b are what they call themselves, in the form host:port.
+func Pipe(a, b string) (net.Conn, net.Conn) { return newPipe(memoryAddr(a), memoryAddr(b)) }
+
 // newPipe makes the two ends of a buffered connection.
 func newPipe(a, b memoryAddr) (net.Conn, net.Conn) {
 	ab, ba := newHalf(), newHalf()
