@@ -26,7 +26,7 @@ var cores = []string{"storage/record", "storage/log", "cluster/metadata", "clust
 	"cluster/replica", "coordinator", "sim"}
 
 // goroutineOwners are the only packages that start goroutines.
-var goroutineOwners = []string{"edge/server", "edge/peer", "node", "console", "cli"}
+var goroutineOwners = []string{"edge/server", "edge/peer", "node", "console", "cli", "chaos"}
 
 type source struct {
 	path  string // relative to the module root

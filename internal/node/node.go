@@ -150,6 +150,9 @@ func Start(ctx context.Context, o Options) (_ *Node, err error) {
 	if err := n.settleIdentity(ctx); err != nil {
 		return nil, err
 	}
+	if n.peers != nil {
+		n.peers.Rename(fmt.Sprintf("node-%d", n.self.ID)) // so that a peer's log says who asks
+	}
 	if err := n.openStorage(); err != nil {
 		return nil, err
 	}

@@ -120,6 +120,13 @@ func (p *Pool) Close() {
 	p.loops.Wait()
 }
 
+// Rename changes the client id that connections of lanes not used yet will give.
+func (p *Pool) Rename(clientID string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.o.ClientID = clientID
+}
+
 // Send asks a peer. The request goes out at the version it has, or the newest that the peer knows if that is older
 // (SetVersion is called then); it belongs to the pool until it is answered. A request without an answer (acks=0) cannot
 // be sent. Requests of one lane reach the peer in the order of the calls as long as the connection holds.
