@@ -3,10 +3,12 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"testing"
 	"time"
@@ -147,15 +149,17 @@ func judge(t *testing.T, c *Cluster, l *Load) {
 	}
 }
 
-// TestFaults does damage of all kinds at random, or of the quick kinds in a short run.
+// TestFaults does damage of all kinds at random, or of the quick kinds in a short run. CHAOS_ROUNDS and CHAOS_FAULTS, a
+// regular expression, choose for themselves.
 func TestFaults(t *testing.T) {
-	faults, rounds, count := Faults(), 15, 3
+	names, rounds, count := ".", 15, 3
 	if !isLong() {
-		faults, rounds, count = FaultsNamed("kill -9 of a node", "SIGTERM of a node", "kill -9 of a leader nobody copied from"), 2, 1
+		names, rounds, count = "^(kill -9 of a node|SIGTERM of a node|kill -9 of a leader)", 2, 1
 	}
 	if r, err := strconv.Atoi(os.Getenv("CHAOS_ROUNDS")); err == nil {
-		faults, rounds = Faults(), r
+		names, rounds = cmp.Or(os.Getenv("CHAOS_FAULTS"), "."), r
 	}
+	faults := FaultsNamed(regexp.MustCompile(names))
 	for _, seed := range seeds(t, count) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Logf("CHAOS_SEED=%d repeats it", seed)

@@ -96,12 +96,33 @@ type entry struct {
 	at      net.Listener
 }
 
-// open listens, if it does not yet. A port that somebody has taken for a moment is waited for.
-func (e *entry) open() error {
+// follow opens the relay once the process behind it listens: until then connections are refused, as without a relay. It
+// gives up when ended is closed.
+func (e *entry) follow(ended <-chan struct{}) {
+	for {
+		c, err := net.Dial("tcp", e.backend)
+		if err == nil {
+			c.Close()
+			if e.open(ended) == nil {
+				return
+			}
+		}
+		select {
+		case <-ended:
+			return
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// open listens. A port that somebody has taken for a moment is waited for.
+func (e *entry) open(ended <-chan struct{}) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.at != nil {
+	select {
+	case <-ended:
 		return nil
+	default:
 	}
 	var err error
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
@@ -168,7 +189,10 @@ func (e *entry) carry(client net.Conn) {
 		l.mu.Unlock()
 	}
 	server, err := net.Dial("tcp", e.backend)
-	if err != nil {
+	if err != nil { // it has just gone: what a kernel says then is reset
+		if t, ok := client.(*net.TCPConn); ok {
+			_ = t.SetLinger(0)
+		}
 		return
 	}
 	l.mu.Lock()

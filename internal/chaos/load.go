@@ -113,7 +113,7 @@ func (l *Load) write(name, topic string, partition int32, p promised) {
 			switch {
 			case err == nil:
 				l.History.told(w, number, confirmed, r.Offset)
-			case l.alive.Err() == nil:
+			case l.alive.Err() == nil && p != perhaps: // who is not idempotent cannot always try again
 				l.History.Fault("%s/%d: the producer is told %v", name, number, err)
 			}
 		})

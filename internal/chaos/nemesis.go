@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"regexp"
+	"slices"
 	"time"
 )
 
@@ -31,17 +32,9 @@ func Faults() []Fault {
 	}
 }
 
-// FaultsNamed picks from Faults, in that order.
-func FaultsNamed(names ...string) []Fault {
-	var out []Fault
-	for _, name := range names {
-		for _, f := range Faults() {
-			if f.Name == name {
-				out = append(out, f)
-			}
-		}
-	}
-	return out
+// FaultsNamed picks from Faults.
+func FaultsNamed(names *regexp.Regexp) []Fault {
+	return slices.DeleteFunc(Faults(), func(f Fault) bool { return !names.MatchString(f.Name) })
 }
 
 // Run does as many faults as asked, drawn from a list by the seed.

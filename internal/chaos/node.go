@@ -30,16 +30,12 @@ type Node struct {
 	mu      sync.Mutex
 	cmd     *exec.Cmd
 	done    chan error
-	stopped bool // by SIGSTOP
+	gone    chan struct{} // closed when the process is being killed, or has ended
+	stopped bool          // by SIGSTOP
 }
 
 // Start starts the process and does not wait until it serves.
 func (n *Node) Start() error {
-	for _, e := range n.entries {
-		if err := e.open(); err != nil {
-			return err
-		}
-	}
 	out, err := os.OpenFile(n.Output, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
@@ -55,7 +51,11 @@ func (n *Node) Start() error {
 	go func() { done <- cmd.Wait() }()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.cmd, n.done, n.stopped = cmd, done, false
+	n.cmd, n.done, n.stopped, n.gone = cmd, done, false, make(chan struct{})
+	for _, e := range n.entries {
+		gone := n.gone
+		n.cluster.Links.loops.Go(func() { e.follow(gone) })
+	}
 	return nil
 }
 
@@ -90,11 +90,22 @@ func (n *Node) signal(s syscall.Signal, stopped bool) {
 func (n *Node) end(s syscall.Signal) error {
 	n.Resume()
 	n.mu.Lock()
-	cmd, done := n.cmd, n.done
+	cmd, done, gone := n.cmd, n.done, n.gone
 	n.cmd = nil
 	n.mu.Unlock()
 	if cmd == nil {
 		return nil
+	}
+	refuse := func() {
+		close(gone)
+		for _, e := range n.entries {
+			e.shut()
+		}
+	}
+	if s == syscall.SIGKILL {
+		refuse()
+	} else {
+		defer refuse()
 	}
 	_ = cmd.Process.Signal(s)
 	var err error
@@ -104,9 +115,6 @@ func (n *Node) end(s syscall.Signal) error {
 		_ = cmd.Process.Kill()
 		<-done
 		err = fmt.Errorf("it did not end within %v", stopLimit)
-	}
-	for _, e := range n.entries {
-		e.shut()
 	}
 	if err != nil && s != syscall.SIGKILL {
 		return fmt.Errorf("node %d, stopped by %v: %w", n.ID, s, err)
