@@ -13,7 +13,7 @@ func Faults(t testing.TB, rule string) (o Option, hits func() int64) {
 	var faulty *vfs.FaultFS
 	var ids []vfs.RuleID
 	mended := false
-	return func(n *Node) {
+	return func(n *setup) {
 			n.disk = func(fs vfs.FS) vfs.FS {
 				if mended {
 					return fs
@@ -31,4 +31,18 @@ func Faults(t testing.TB, rule string) (o Option, hits func() int64) {
 			mended = true
 			return faulty.Hits(ids[0])
 		}
+}
+
+// Break makes calls of a node's disk fail as rules of vfs.Faulty say, until MendDisk. hits tells how many did while the node
+// ran that runs now.
+func (c *Machines) Break(id int32, rules string) (hits func() int64) {
+	return c.member(id).breakDisk(c, rules)
+}
+
+// Disk is what a node's disk holds. It is another one after each end of the node.
+func (c *Machines) Disk(id int32) *vfs.Mem {
+	m := c.member(id)
+	m.ops.Lock()
+	defer m.ops.Unlock()
+	return m.machine.fs
 }

@@ -3,7 +3,6 @@ package moldautest
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -20,41 +19,22 @@ import (
 // Node is a node for one test. Its methods fail the test instead of returning errors. It is not safe for concurrent use;
 // its clients are.
 type Node struct {
-	config map[string]string
-	fs     *vfs.Mem
+	machine
+	setup  *setup
 	memory atomic.Pointer[server.MemoryListener] // of the running process; clients dial while it is replaced
-	disk   func(vfs.FS) vfs.FS                   // what the node sees of fs
-	node   *node.Node
-	random *rand.Rand
-}
-
-// Option changes a node before it starts.
-type Option func(*Node)
-
-// Config sets a key of Kafka's server.properties.
-func Config(key, value string) Option {
-	return func(n *Node) { n.config[key] = value }
-}
-
-// Seed makes PowerCut lose the same things each time.
-func Seed(seed uint64) Option {
-	return func(n *Node) { n.random = rand.New(rand.NewPCG(seed, 0)) }
 }
 
 // address is what clients are told. Only the node's own dialer understands it.
 const address = "moldau.test:9092"
 
-// patience bounds starts and stops.
-const patience = 30 * time.Second
+// patience bounds starts, stops and what is waited for. It is long, because machines that run tests are busy.
+const patience = 60 * time.Second
 
 // Start starts a node on an empty disk in memory. It stops when the test ends.
 func Start(t testing.TB, options ...Option) *Node {
 	t.Helper()
-	n := &Node{config: map[string]string{"log.dirs": "/data"}, fs: vfs.NewMem(vfs.MemOptions{}),
-		disk: func(fs vfs.FS) vfs.FS { return fs }, random: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))}
-	for _, o := range options {
-		o(n)
-	}
+	n := &Node{setup: settle(options, map[string]string{"log.dirs": "/data"})}
+	n.machine = machine{fs: vfs.NewMem(vfs.MemOptions{}), random: n.setup.random}
 	n.start(t)
 	t.Cleanup(func() {
 		if n.node != nil {
@@ -66,7 +46,7 @@ func Start(t testing.TB, options ...Option) *Node {
 
 func (n *Node) start(t testing.TB) {
 	t.Helper()
-	static, err := config.Load([]config.Layer{config.MapLayer("moldautest.Config", n.config)}, config.Options{})
+	static, err := config.Load([]config.Layer{config.MapLayer("moldautest.Config", n.setup.config)}, config.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,8 +54,8 @@ func (n *Node) start(t testing.TB) {
 	defer cancel()
 	memory := server.NewMemoryListener(address)
 	n.memory.Store(memory)
-	n.node, err = node.Start(ctx, node.Options{Config: static, FS: n.disk(n.fs), Log: slog.New(slog.DiscardHandler), NoAdmin: true,
-		Memory: memory, NoListen: true})
+	err = n.machine.start(ctx, n.setup.disk(n.fs), node.Options{Config: static, Log: slog.New(slog.DiscardHandler), Memory: memory,
+		NoListen: true})
 	if err != nil {
 		t.Fatalf("the node did not start: %v", err)
 	}
@@ -106,24 +86,16 @@ func (n *Node) Stop(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := n.node.Stop(ctx); err != nil {
+	if err := n.stop(ctx); err != nil {
 		t.Fatalf("the node did not stop cleanly: %v", err)
 	}
 }
 
 // Kill ends the node as kill -9 does: the machine goes on, so the page cache survives.
-func (n *Node) Kill() {
-	n.fs.Crash()
-	n.node.Kill()
-	n.fs = n.fs.KillClone()
-}
+func (n *Node) Kill() { n.kill() }
 
 // PowerCut ends the node as a power cut does: of what was not synced, any part may be lost or torn.
-func (n *Node) PowerCut() {
-	n.fs.Crash()
-	n.node.Kill()
-	n.fs = n.fs.CrashClone(n.random, vfs.KeepSome(n.random))
-}
+func (n *Node) PowerCut() { n.powerCut() }
 
 // Restart starts the node again on its disk, after Stop, Kill or PowerCut.
 func (n *Node) Restart(t testing.TB) {

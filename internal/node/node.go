@@ -378,6 +378,12 @@ func (n *Node) Ready() bool {
 // ClusterID names the cluster.
 func (n *Node) ClusterID() string { return n.dirs.cluster }
 
+// Image is the cluster's metadata as far as this node knows it.
+func (n *Node) Image() *metadata.Image { return n.publisher.Image() }
+
+// Controller is the node whose controller this node takes to be in office; kafka.NoNode while it knows none.
+func (n *Node) Controller() kafka.NodeID { return n.control.exchange.inOffice().leader }
+
 // Addresses lists what the broker listeners are bound to.
 func (n *Node) Addresses() []net.Addr {
 	var out []net.Addr
