@@ -42,13 +42,14 @@ type Cluster struct {
 	began time.Time
 }
 
-// Defaults are settings that make everything happen sooner: small segments, few partitions of internal topics, an impatient
-// leader.
+// Defaults are settings that make everything happen sooner: new segments and snapshots, few partitions of internal topics, an
+// impatient leader.
 func Defaults() []string {
 	return []string{"log.segment.bytes=1048576", "offsets.topic.num.partitions=3", "transaction.state.log.num.partitions=3",
 		"group.initial.rebalance.delay.ms=0", "replica.lag.time.max.ms=4000", "moldau.admin.listener=",
 		"moldau.disk.reserve.bytes=1048576", "auto.create.topics.enable=false", "moldau.drain.timeout.ms=2000",
-		"log.initial.task.delay.ms=2000", "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000"}
+		"log.initial.task.delay.ms=2000",
+		"log.roll.ms=1500", "metadata.log.max.record.bytes.between.snapshots=16384", "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000"}
 }
 
 // New makes a cluster and starts nothing.
@@ -296,6 +297,11 @@ func (c *Cluster) Settled(ctx context.Context) error {
 }
 
 func (c *Cluster) unsettled(ctx context.Context, cl *kgo.Client, a *kadm.Client) string {
+	for _, n := range c.Nodes {
+		if !n.Serving() {
+			return fmt.Sprintf("node %d does not serve", n.ID)
+		}
+	}
 	q, err := c.quorum(ctx, cl)
 	switch {
 	case err != nil:
@@ -322,14 +328,4 @@ func (c *Cluster) unsettled(ctx context.Context, cl *kgo.Client, a *kadm.Client)
 		}
 	}
 	return strings.Join(stuck, "; ")
-}
-
-// Committed gives the high watermark of the metadata log.
-func (c *Cluster) Committed(ctx context.Context) (at int64, err error) {
-	err = c.admin(func(cl *kgo.Client, _ *kadm.Client) error {
-		q, err := c.quorum(ctx, cl)
-		at = q.HighWatermark
-		return err
-	})
-	return at, err
 }

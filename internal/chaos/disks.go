@@ -4,6 +4,8 @@ package chaos
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,14 +13,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-const (
-	metadataDir    = "__cluster_metadata-0"
-	checkpointFile = "replication-offset-checkpoint"
-)
+const metadataDir = "__cluster_metadata-0"
 
 // replica is what one node holds of a partition: whole batches one after the other, as the segments hold them.
 type replica struct {
@@ -38,15 +38,32 @@ type Compared struct {
 	Bytes               int64
 }
 
-// CompareReplicas compares the files of all stopped nodes: below a partition's high watermark every replica must hold the
-// same bytes. committed is the high watermark of the metadata log.
-func (c *Cluster) CompareReplicas(committed int64) (Compared, error) {
-	marks := map[string]int64{metadataDir: committed}
-	for _, n := range c.Nodes {
-		if err := highWatermarks(n.Data, marks); err != nil {
-			return Compared{}, err
+// Marks gives the high watermark of every partition, that of the metadata log too, by the names of their directories.
+func (c *Cluster) Marks(ctx context.Context) (map[string]int64, error) {
+	marks := map[string]int64{}
+	err := c.admin(func(cl *kgo.Client, a *kadm.Client) error {
+		q, err := c.quorum(ctx, cl)
+		if err != nil {
+			return err
 		}
-	}
+		marks[metadataDir] = q.HighWatermark
+		topics, err := a.ListTopicsWithInternal(ctx)
+		if err != nil {
+			return err
+		}
+		ends, err := a.ListEndOffsets(ctx, topics.Names()...)
+		if err = cmp.Or(err, ends.Error()); err != nil {
+			return err
+		}
+		ends.Each(func(o kadm.ListedOffset) { marks[fmt.Sprint(o.Topic, "-", o.Partition)] = o.Offset })
+		return nil
+	})
+	return marks, err
+}
+
+// CompareReplicas compares the files of all stopped nodes: below a partition's high watermark every replica must hold the
+// same bytes.
+func (c *Cluster) CompareReplicas(marks map[string]int64) (Compared, error) {
 	var out Compared
 	var wrong []error
 	for _, name := range slices.Sorted(maps.Keys(marks)) {
@@ -67,28 +84,6 @@ func (c *Cluster) CompareReplicas(committed int64) (Compared, error) {
 	return out, errors.Join(wrong...)
 }
 
-// highWatermarks adds the highest mark that a node has of each partition.
-func highWatermarks(dir string, marks map[string]int64) error {
-	raw, err := os.ReadFile(filepath.Join(dir, checkpointFile))
-	if err != nil {
-		return err
-	}
-	lines := strings.Split(strings.TrimSpace(string(raw)), "\n")
-	for _, line := range lines[min(2, len(lines)):] {
-		f := strings.Fields(line)
-		if len(f) != 3 {
-			return fmt.Errorf("%s: %q", checkpointFile, line)
-		}
-		at, err := strconv.ParseInt(f[2], 10, 64)
-		if err != nil {
-			return err
-		}
-		name := f[0] + "-" + f[1]
-		marks[name] = max(marks[name], at)
-	}
-	return nil
-}
-
 func readReplica(n *Node, name string) (replica, error) {
 	segments, err := filepath.Glob(filepath.Join(n.Data, name, "*.log"))
 	if err != nil || len(segments) == 0 {
@@ -102,12 +97,12 @@ func readReplica(n *Node, name string) (replica, error) {
 			return replica{}, err
 		}
 		for len(raw) > 0 {
-			if len(raw) < 61 || binary.BigEndian.Uint32(raw[8:]) == 0 {
-				return replica{}, fmt.Errorf("node %d: %s ends with a piece of a batch", n.ID, s)
+			size := 0
+			if len(raw) >= 61 {
+				size = int(binary.BigEndian.Uint32(raw[8:])) + 12
 			}
-			size := int(binary.BigEndian.Uint32(raw[8:])) + 12
-			if size > len(raw) {
-				return replica{}, fmt.Errorf("node %d: %s ends with a piece of a batch", n.ID, s)
+			if size < 61 || size > len(raw) {
+				return out.ended(), nil // a piece of a batch, which the mark must not reach
 			}
 			b := stored{base: int64(binary.BigEndian.Uint64(raw)), bytes: raw[:size]}
 			b.last = b.base + int64(binary.BigEndian.Uint32(raw[23:]))
@@ -117,8 +112,12 @@ func readReplica(n *Node, name string) (replica, error) {
 			out.batches, out.end, raw = append(out.batches, b), b.last+1, raw[size:]
 		}
 	}
-	out.start = max(out.start, 0)
-	return out, nil
+	return out.ended(), nil
+}
+
+func (r replica) ended() replica {
+	r.start = max(r.start, 0)
+	return r
 }
 
 // compare compares the replicas of a partition with the first one, from where all begin to the high watermark.

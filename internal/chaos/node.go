@@ -3,10 +3,14 @@
 package chaos
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -32,6 +36,7 @@ type Node struct {
 	done    chan error
 	gone    chan struct{} // closed when the process is being killed, or has ended
 	stopped bool          // by SIGSTOP
+	from    int64         // where in the output the last start begins
 }
 
 // Start starts the process and does not wait until it serves.
@@ -41,9 +46,11 @@ func (n *Node) Start() error {
 		return err
 	}
 	defer out.Close()
+	n.from, _ = out.Seek(0, io.SeekEnd)
 	fmt.Fprintf(out, "-- start of %s at %s\n", filepath.Base(n.Binary), time.Now().Format("15:04:05.000"))
 	cmd, done := exec.Command(n.Binary, n.args...), make(chan error, 1)
 	cmd.Dir = filepath.Dir(n.Output)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "MOLDAU_") })
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		return err
@@ -64,6 +71,20 @@ func (n *Node) Running() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.cmd != nil
+}
+
+// Serving says whether the process has come so far since it was started last that clients are served.
+func (n *Node) Serving() bool {
+	if !n.Running() {
+		return false
+	}
+	f, err := os.Open(n.Output)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.NewSectionReader(f, n.from, 1<<20))
+	return err == nil && bytes.Contains(b, []byte("moldau serves on "))
 }
 
 // Kill ends the process at once and waits until it is gone.
@@ -89,6 +110,7 @@ func (n *Node) signal(s syscall.Signal, stopped bool) {
 
 func (n *Node) end(s syscall.Signal) error {
 	n.Resume()
+	served := n.Serving()
 	n.mu.Lock()
 	cmd, done, gone := n.cmd, n.done, n.gone
 	n.cmd = nil
@@ -115,6 +137,10 @@ func (n *Node) end(s syscall.Signal) error {
 		_ = cmd.Process.Kill()
 		<-done
 		err = fmt.Errorf("it did not end within %v", stopLimit)
+	}
+	var status *exec.ExitError
+	if errors.As(err, &status) && !served && status.ExitCode() == 130 {
+		err = nil // a start that is interrupted says so
 	}
 	if err != nil && s != syscall.SIGKILL {
 		return fmt.Errorf("node %d, stopped by %v: %w", n.ID, s, err)
