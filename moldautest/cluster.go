@@ -30,7 +30,8 @@ type Machines struct {
 	network *vnet.Network
 	list    string // as after --cluster
 	all     map[int32]*member
-	fronts  *fronts // nil without Loopback
+	fronts  *fronts        // nil without Loopback
+	work    sync.WaitGroup // goroutines that watch nodes; they end with these
 
 	mu    sync.Mutex
 	admin *kgo.Client
@@ -97,6 +98,7 @@ func Cluster(t testing.TB, n int, options ...Option) *Machines {
 // end ends everything.
 func (c *Machines) end() {
 	c.Kill()
+	c.work.Wait()
 	if c.fronts != nil {
 		c.fronts.close()
 	}
@@ -180,8 +182,9 @@ func (c *Machines) start(ctx context.Context, m *member) error {
 		return err
 	}
 	m.live.Store(m.machine.node)
-	m.ended = make(chan struct{})
-	go m.watch(m.machine.node, m.ended)
+	n, ended := m.machine.node, make(chan struct{})
+	m.ended = ended
+	c.work.Go(func() { m.watch(n, ended) })
 	return nil
 }
 
