@@ -29,6 +29,8 @@ type testCluster struct {
 	settings func(kafka.NodeID) map[string]string
 	// list, when set, is what --cluster says; its entries are n1:9092 and so on.
 	list string
+	// now is the clock of all nodes; nil: the machine's.
+	now func() time.Time
 }
 
 // waits bounds how long a test waits for something. It is long, because the machine may be busy.
@@ -103,9 +105,9 @@ func (c *testCluster) begin(id kafka.NodeID, fs vfs.FS) (*Node, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), waits)
 	defer cancel()
 	logger := slog.New(slog.NewTextHandler(c.t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})).With("node", id)
-	return Start(ctx, Options{Config: static, FS: fs, Log: logger, NoAdmin: true, Dial: c.net.Dialer(vnet.Host(id)), Listen: func(address string) (net.Listener, error) {
-		return c.net.Listen(vnet.Host(id), address)
-	}})
+	listen := func(address string) (net.Listener, error) { return c.net.Listen(vnet.Host(id), address) }
+	return Start(ctx, Options{Config: static, FS: fs, Log: logger, NoAdmin: true, Now: c.now, Dial: c.net.Dialer(vnet.Host(id)),
+		Listen: listen})
 }
 
 func (c *testCluster) config(id kafka.NodeID) (*config.Static, error) {
@@ -259,6 +261,20 @@ func (c *testCluster) create(via kafka.NodeID, topic string, partitions int32, f
 	}
 	if _, ok := c.nodes[via].publisher.Image().Topic(topic); !ok {
 		c.t.Errorf("node %d has answered and does not show topic %s", via, topic)
+	}
+}
+
+// deleteTopic removes a topic through a node.
+func (c *testCluster) deleteTopic(via kafka.NodeID, topic string) {
+	c.t.Helper()
+	r := kmsg.NewPtrDeleteTopicsRequest()
+	r.Version, r.TimeoutMillis = 6, 10_000
+	x := kmsg.NewDeleteTopicsRequestTopic()
+	x.Topic = &topic
+	r.Topics = append(r.Topics, x)
+	resp := ask[*kmsg.DeleteTopicsResponse](c, via, r)
+	if code := kafka.Code(resp.Topics[0].ErrorCode); code != kafka.None {
+		c.t.Fatalf("topic %s is not removed through node %d: %s", topic, via, code.Name())
 	}
 }
 

@@ -366,6 +366,8 @@ func (c *control) noteDiff(d *metadata.Diff) {
 	}
 }
 
+// applySnapshot puts a snapshot in the place of everything before it: the node's own at the start, the leader's when this
+// replica was too far behind. What is not in it is gone, as if every record in between had been read.
 func (c *control) applySnapshot(r *quorum.SnapshotReader) error {
 	defer r.Close()
 	image := metadata.New()
@@ -377,15 +379,15 @@ func (c *control) applySnapshot(r *quorum.SnapshotReader) error {
 		if err != nil {
 			return err
 		}
-		var diff *metadata.Diff
-		if image, diff, err = image.Apply(records); err != nil {
+		if image, _, err = image.Apply(records); err != nil {
 			return err
 		}
-		c.noteDiff(diff)
 	}
 	at := c.pump.Delivered()
+	c.lineage.snapshot(at.Offset, at.Epoch, r.LastContainedMs())
+	c.lineage.image(c.committed, image, c.settings.Node, r.LastContainedMs())
+	c.noteDiff(metadata.Compare(c.committed, image))
 	c.committed = image.WithPosition(at.Offset-1, at.Epoch, r.LastContainedMs())
-	c.lineage.batch(at.Offset-1, at.Epoch, r.LastContainedMs())
 	return nil
 }
 

@@ -33,29 +33,35 @@ type incarnation struct {
 }
 
 type incarnationContent struct {
-	Version     int      `json:"version"`
-	Incarnation string   `json:"incarnation"`
+	Version     int    `json:"version"`
+	Incarnation string `json:"incarnation"`
+	// Previous is the incarnation before, when nothing of it was lost. It is the one that the cluster knows until the
+	// new one has registered: a crash in between must not make it look as if it had lost something.
+	Previous    string   `json:"previous,omitempty"`
 	Directories []string `json:"directories"`
 }
 
-// readIncarnation gives what the last incarnation left; zero when it left nothing, or cannot vouch.
-func readIncarnation(fsys vfs.FS, dir string, dirs []kafka.UUID) (kafka.UUID, error) {
+// readIncarnation gives the incarnations that the last ones vouched for, the newest first; none when they left nothing, or
+// cannot vouch.
+func readIncarnation(fsys vfs.FS, dir string, dirs []kafka.UUID) ([]kafka.UUID, error) {
 	raw, err := readSmall(fsys, path.Join(dir, incarnationFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return kafka.UUID{}, nil
+		return nil, nil
 	}
 	if err != nil {
-		return kafka.UUID{}, err
+		return nil, err
 	}
 	var c incarnationContent
 	if json.Unmarshal(raw, &c) != nil || c.Version != 0 || !slices.Equal(c.Directories, texts(dirs)) {
-		return kafka.UUID{}, nil // torn, foreign or of other disks: it vouches for nothing
+		return nil, nil // torn, foreign or of other disks: it vouches for nothing
 	}
-	id, err := kafka.ParseUUID(c.Incarnation)
-	if err != nil {
-		return kafka.UUID{}, nil
+	var out []kafka.UUID
+	for _, text := range []string{c.Incarnation, c.Previous} {
+		if id, err := kafka.ParseUUID(text); err == nil && !id.IsZero() {
+			out = append(out, id)
+		}
 	}
-	return id, nil
+	return out, nil
 }
 
 // readSmall reads a small file of the node's own whole; one that is too large for that is none of ours, and empty.
@@ -84,14 +90,18 @@ func texts(dirs []kafka.UUID) []string {
 	return out
 }
 
-// write vouches for an incarnation, durably, unless it was already forgotten.
-func (m *incarnation) write(id kafka.UUID, dirs []kafka.UUID) error {
+// write vouches for an incarnation, and for the one before unless it is zero, durably, unless it was already forgotten.
+func (m *incarnation) write(id, previous kafka.UUID, dirs []kafka.UUID) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.gone {
 		return nil
 	}
-	raw, err := json.Marshal(incarnationContent{Incarnation: id.String(), Directories: texts(dirs)})
+	c := incarnationContent{Incarnation: id.String(), Directories: texts(dirs)}
+	if !previous.IsZero() {
+		c.Previous = previous.String()
+	}
+	raw, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}
@@ -145,6 +155,18 @@ func (l *lineage) batch(last kafka.Offset, epoch kafka.LeaderEpoch, ms int64) {
 	}
 }
 
+// snapshot notes a snapshot of everything below end. One that goes beyond what this node had came from the leader: all
+// that is known of what lies between is that it is not younger than the snapshot.
+func (l *lineage) snapshot(end kafka.Offset, epoch kafka.LeaderEpoch, ms int64) {
+	if end <= l.localEnd {
+		l.batch(end-1, epoch, ms)
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.epochMs = max(l.epochMs, ms)
+}
+
 // image notes what a batch did to this node's broker.
 func (l *lineage) image(before, after *metadata.Image, self kafka.NodeID, ms int64) {
 	was, ok := before.Broker(self)
@@ -169,16 +191,16 @@ func (l *lineage) stale(incarnation kafka.UUID, session time.Duration) bool {
 	return lived-l.localMs > 2*session.Milliseconds()
 }
 
-// claim is what previousEpoch judges by.
+// claim is what previous judges by.
 type claim struct {
-	last  kafka.UUID      // the incarnation that vouched for its acknowledgements; zero: none did
-	image *metadata.Image // what the metadata log holds before registering
-	stale bool            // this disk is older than that incarnation's end
+	vouched []kafka.UUID                      // the incarnations whose acknowledgements were all durable
+	image   *metadata.Image                   // what the metadata log holds before registering
+	stale   func(incarnation kafka.UUID) bool // whether this disk is older than that incarnation's end
 }
 
-// previousEpoch is the broker epoch to claim when registering: that of the last run when it stopped in order, or when
-// all it acknowledged is durable; -1 otherwise.
-func previousEpoch(d *dirs, self kafka.NodeID, c claim) kafka.BrokerEpoch {
+// previousEpoch is the broker epoch to claim when registering, and whose it was: that of the last run when it stopped in
+// order, or when all it acknowledged is durable; -1 otherwise.
+func previousEpoch(d *dirs, self kafka.NodeID, c claim) (kafka.BrokerEpoch, kafka.UUID) {
 	clean := kafka.BrokerEpoch(-1)
 	for i, x := range d.online {
 		epoch, ok := x.CleanShutdown()
@@ -188,12 +210,15 @@ func previousEpoch(d *dirs, self kafka.NodeID, c claim) kafka.BrokerEpoch {
 		}
 		clean = epoch
 	}
+	b, registered := c.image.Broker(self)
 	if clean >= 0 && len(d.online) == len(d.all) {
-		return clean
+		if registered && b.Epoch == clean {
+			return clean, b.Incarnation
+		}
+		return clean, kafka.UUID{}
 	}
-	b, ok := c.image.Broker(self)
-	if ok && !c.last.IsZero() && b.Incarnation == c.last && !c.stale {
-		return b.Epoch
+	if registered && slices.Contains(c.vouched, b.Incarnation) && !c.stale(b.Incarnation) {
+		return b.Epoch, b.Incarnation
 	}
-	return -1
+	return -1, kafka.UUID{}
 }

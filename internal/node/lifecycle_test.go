@@ -123,8 +123,8 @@ func TestLineage(t *testing.T) {
 		return image
 	}
 	for name, c := range map[string]struct {
-		sameEpochMs, laterEpochMs, fencedMs int64 // 0: no such batch
-		stale                               bool
+		sameEpochMs, laterEpochMs, fencedMs, snapshotMs int64 // 0: no such batch, or no snapshot of the leader's
+		stale                                           bool
 	}{
 		"nothing newer":                         {},
 		"a little behind in the same epoch":     {sameEpochMs: 105_000},
@@ -133,6 +133,8 @@ func TestLineage(t *testing.T) {
 		"fenced in time":                        {laterEpochMs: 900_000, fencedMs: 106_000},
 		"fenced long after":                     {fencedMs: 106_001, stale: true},
 		"fenced in time, and the epoch went on": {sameEpochMs: 900_000, fencedMs: 103_000},
+		"a young snapshot of the leader's":      {snapshotMs: 105_000},
+		"a snapshot from long after":            {snapshotMs: 107_000, stale: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &lineage{localEnd: 10, epoch: kafka.NoEpoch}
@@ -144,6 +146,9 @@ func TestLineage(t *testing.T) {
 			if c.sameEpochMs > 0 {
 				l.batch(20, 2, c.sameEpochMs)
 			}
+			if c.snapshotMs > 0 {
+				l.snapshot(25, 3, c.snapshotMs)
+			}
 			if c.laterEpochMs > 0 {
 				l.batch(30, 3, c.laterEpochMs)
 			}
@@ -154,8 +159,10 @@ func TestLineage(t *testing.T) {
 			if c.stale {
 				want = -1
 			}
-			if got := previousEpoch(&dirs{}, 1, claim{last: me, image: broker(true), stale: c.stale}); got != want {
-				t.Errorf("claims epoch %d", got)
+			stale := func(id kafka.UUID) bool { return l.stale(id, session) }
+			got, whose := previousEpoch(&dirs{}, 1, claim{vouched: []kafka.UUID{{9}, me}, image: broker(true), stale: stale})
+			if got != want || (whose == me) != (want == 5) {
+				t.Errorf("claims epoch %d of %s", got, whose)
 			}
 		})
 	}

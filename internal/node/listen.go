@@ -300,7 +300,7 @@ func (n *Node) newLifecycle(ctx context.Context) error {
 	for _, d := range n.dirs.online {
 		ids = append(ids, d.Meta().DirectoryID)
 	}
-	last, err := readIncarnation(n.o.FS, n.dirs.metadata.Path(), ids)
+	vouched, err := readIncarnation(n.o.FS, n.dirs.metadata.Path(), ids)
 	if err != nil {
 		return fmt.Errorf("%s: %w", incarnationFile, err)
 	}
@@ -310,11 +310,14 @@ func (n *Node) newLifecycle(ctx context.Context) error {
 		interval: n.heartbeatInterval(), submit: n.submit, remind: n.remind, publisher: n.publisher, failed: n.manager.FailedDirs,
 		cordoned: n.cordoned,
 		log:      n.log, now: n.o.Now, changed: make(chan struct{}, 1)}
-	l.previous = previousEpoch(n.dirs, n.self.ID, claim{last: last, image: n.publisher.Image(),
-		stale: n.control.voters.Load() > 1 && n.control.lineage.stale(last, n.control.settings.BrokerSession)})
+	stale := func(incarnation kafka.UUID) bool {
+		return n.control.voters.Load() > 1 && n.control.lineage.stale(incarnation, n.control.settings.BrokerSession)
+	}
+	var before kafka.UUID
+	l.previous, before = previousEpoch(n.dirs, n.self.ID, claim{vouched: vouched, image: n.publisher.Image(), stale: stale})
 	n.lifecycle = l
 	n.told.Store(l)
-	return n.marker.write(l.instance, ids)
+	return n.marker.write(l.instance, before, ids)
 }
 
 func (n *Node) heartbeatInterval() time.Duration {

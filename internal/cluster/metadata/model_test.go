@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -514,6 +515,7 @@ func TestModel(t *testing.T) {
 			merged = merged.Merge(diff)
 			checkDiff(t, start, image, earlier)
 			checkDiff(t, image, next, diff)
+			checkCompare(t, image, next)
 			image, m = next, want
 			lines := snapshotLines(image)
 			history = append(history, version{image, lines})
@@ -530,6 +532,9 @@ func TestModel(t *testing.T) {
 			}
 		}
 		checkDiff(t, start, image, merged)
+		other := history[rapid.IntRange(0, len(history)-1).Draw(t, "other")].image
+		checkCompare(t, other, image)
+		checkCompare(t, image, other)
 		checkSnapshot(t, image)
 		for i, v := range history {
 			if d := cmp.Diff(v.lines, snapshotLines(v.image)); d != "" {
@@ -566,6 +571,20 @@ func checkSnapshot(t *rapid.T, i *Image) {
 	}
 	checkIndexes(t, replayed)
 	checkDiff(t, nil, replayed, mustDiff(records))
+	if d := Compare(i, replayed); !d.Empty() {
+		t.Fatalf("an image against its own snapshot: %+v", diffEntries(d))
+	}
+}
+
+// checkCompare compares two images whole: what the diff says is what differs, and nothing else.
+func checkCompare(t *rapid.T, before, after *Image) {
+	d := Compare(before, after)
+	checkDiff(t, before, after, d)
+	for k, e := range diffEntries(d) {
+		if reflect.DeepEqual(e[0], e[1]) && !strings.HasPrefix(k, "topic ") {
+			t.Fatalf("%q is in the diff and the same: %+v", k, e[0])
+		}
+	}
 }
 
 func mustDiff(records []Record) *Diff {
