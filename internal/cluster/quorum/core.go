@@ -299,3 +299,11 @@ func (c *Core) electionTimer(now time.Time) time.Time {
 	t := c.config.ElectionTimeout
 	return now.Add(t + time.Duration(c.rnd.Int64N(int64(t))))
 }
+
+// soon is when a voter that has given its leader up goes on: asks again, if the others still heard the leader or the only
+// one that answers is behind, or gives the leader another chance. Asking disturbs nobody, and waiting for a whole timer
+// each time would add up while a leader hangs.
+func (c *Core) soon(now time.Time) time.Time {
+	t := max(c.config.FetchTimeout/8, 1)
+	return now.Add(t + time.Duration(c.rnd.Int64N(int64(t))))
+}

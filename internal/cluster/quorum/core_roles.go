@@ -42,6 +42,9 @@ func (c *Core) toProspective(now time.Time) {
 	c.ballot = &ballot{preVote: true}
 	c.ballot.record(c.config.Self.ID, true)
 	c.electionAt = c.electionTimer(now)
+	if len(c.leaderEndpoints) > 0 {
+		c.electionAt = c.soon(now)
+	}
 	if c.ballot.granted(c) {
 		c.toCandidate(now, c.epoch+1)
 	}

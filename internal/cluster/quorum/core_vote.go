@@ -170,6 +170,7 @@ func (c *Core) pollProspective(now time.Time) bool {
 	case c.ballot.rejected(c) || !now.Before(c.electionAt):
 		if len(c.leaderEndpoints) > 0 {
 			c.toFollower(now, c.epoch, c.leader, c.leaderEndpoints)
+			c.following.fetchBy = c.soon(now)
 		} else {
 			c.toUnattached(now, c.epoch, c.leader)
 		}
