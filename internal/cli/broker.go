@@ -67,6 +67,7 @@ Only what would happen is printed unless --execute is given.`,
 	c.Flags().Int32SliceVar(&r.to, "to", nil, "`ids` of the brokers that take the replicas (default: all others)")
 	c.Flags().BoolVar(&r.execute, "execute", false, "do it")
 	c.Flags().BoolVarP(&r.watch, "watch", "w", false, "wait until everything has moved")
+	c.Flags().Int64Var(&r.throttle, "throttle", 0, "the most that a broker may copy in a second, in `bytes`")
 	c.RunE = f.onBroker(func(ctx context.Context, ses *session, id int32) error {
 		return ses.drain(ctx, s, id, r, output.value == "json")
 	})

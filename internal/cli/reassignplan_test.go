@@ -167,3 +167,18 @@ func idsOf(brokers []planBroker) (out []int32) {
 	}
 	return out
 }
+
+// TestThrottledReplicas: the lists are those that kafka-reassign-partitions sets: all present replicas send, the new ones
+// receive, each once and in the order of their texts.
+func TestThrottledReplicas(t *testing.T) {
+	leaders, followers := throttledReplicas([]plannedMove{
+		{Topic: "a", Partition: 2, From: []int32{1, 2}, To: []int32{2, 3}}, {Topic: "a", Partition: 10, From: []int32{1}, To: []int32{4, 5}},
+		{Topic: "b", Partition: 0, From: []int32{3, 1}, To: []int32{1}},
+	})
+	if leaders["a"] != "10:1,2:1,2:2" || followers["a"] != "10:4,10:5,2:3" {
+		t.Errorf("a: %q, %q", leaders["a"], followers["a"])
+	}
+	if leaders["b"] != "0:1,0:3" || followers["b"] != "" {
+		t.Errorf("b: %q, %q", leaders["b"], followers["b"])
+	}
+}

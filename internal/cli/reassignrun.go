@@ -151,25 +151,29 @@ func leftText(all []moving) string {
 // watchInterval is the time between two looks at moves.
 const watchInterval = time.Second
 
-// watchMoves prints how the moves of some topics go until there are none.
-func (s *session) watchMoves(ctx context.Context, out io.Writer, topics []string) error {
+// watchMoves prints how the moves of some topics go until there are none, and gives the topics that it saw moving.
+func (s *session) watchMoves(ctx context.Context, out io.Writer, topics []string) (seen []string, err error) {
 	last := ""
 	for {
 		all, err := s.listMoves(ctx, topics)
 		if err != nil {
-			return err
+			return seen, err
 		}
 		if len(all) == 0 {
 			fmt.Fprintln(out, "no partition is being reassigned")
-			return nil
+			return seen, nil
 		}
+		for _, m := range all {
+			seen = append(seen, m.Topic)
+		}
+		seen = distinct(seen)
 		if text := leftText(all); text != last {
 			fmt.Fprintln(out, text)
 			last = text
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return seen, ctx.Err()
 		case <-time.After(watchInterval):
 		}
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -14,6 +17,10 @@ type reassignFlags struct {
 	factor              int
 	all, execute, watch bool
 	cancel, list        bool
+	// throttle is the most that a broker copies for the moves, in bytes per second; 0: no bound.
+	throttle int64
+	// keep leaves throttles in place when the moves have ended.
+	keep bool
 }
 
 func newTopicReassign(s streams) *cobra.Command {
@@ -24,10 +31,15 @@ func newTopicReassign(s streams) *cobra.Command {
 		Long: `Spread the partitions of topics evenly over brokers and racks, moving as few replicas as possible. The plan is printed with
 what has to be copied; with --execute it is carried out, with --watch until it is done.
 
---list shows what is on the way, --watch alone waits for it, and --cancel takes it back.`,
+--list shows what is on the way, --watch alone waits for it, and --cancel takes it back.
+
+--throttle bounds what brokers copy for the moves, by the same configurations that kafka-reassign-partitions sets; replicas
+that are in sync are not held up by it. --watch and --cancel take it back from the topics and from all brokers, as the verify
+step of Kafka's tool does, unless --preserve-throttles says otherwise.`,
 		Example: `  moldau topic reassign orders --to 1,2,3            the plan
   moldau topic reassign orders --to 1,2,3 --execute --watch
   moldau topic reassign orders -r 3 --execute        three copies of everything
+  moldau topic reassign orders --to 4,5,6 --execute --watch --throttle 50000000
   moldau topic reassign --all --execute              use brokers that are new
   moldau topic reassign orders --cancel --execute`,
 	}
@@ -40,6 +52,8 @@ what has to be copied; with --execute it is carried out, with --watch until it i
 	c.Flags().BoolVarP(&r.watch, "watch", "w", false, "wait until everything has moved")
 	c.Flags().BoolVar(&r.cancel, "cancel", false, "take back what is on the way")
 	c.Flags().BoolVar(&r.list, "list", false, "show what is on the way")
+	c.Flags().Int64Var(&r.throttle, "throttle", 0, "the most that a broker may copy in a second, in `bytes`")
+	c.Flags().BoolVar(&r.keep, "preserve-throttles", false, "leave throttles in place")
 	c.ValidArgsFunction = f.completeTopics(-1)
 	c.RunE = func(cmd *cobra.Command, topics []string) error {
 		if err := r.check(topics); err != nil {
@@ -55,9 +69,9 @@ what has to be copied; with --execute it is carried out, with --watch until it i
 		case r.list:
 			return ses.showMoves(cmd.Context(), s, topics, json)
 		case r.cancel:
-			return ses.cancelMoves(cmd.Context(), s, topics, r.execute)
+			return ses.cancelMoves(cmd.Context(), s, topics, r)
 		case r.watch && !r.execute:
-			return ses.watchMoves(cmd.Context(), s.out, topics)
+			return ses.endMoves(cmd.Context(), s.out, topics, r)
 		}
 		return ses.reassign(cmd.Context(), s, topics, r, json)
 	}
@@ -82,6 +96,10 @@ func (r reassignFlags) check(topics []string) error {
 		return errors.New("name topics or give --all")
 	case ways == 0 && !r.all && len(topics) == 0:
 		return errors.New("say what to move: topics, or --all; --list shows what is on the way")
+	case r.throttle < 0:
+		return errors.New("--throttle must be 1 or more")
+	case r.throttle > 0 && !r.execute:
+		return errors.New("--throttle goes with --execute")
 	case r.factor < 0:
 		return errors.New("--replication-factor must be 1 or more")
 	}
@@ -131,14 +149,42 @@ func (s *session) carryOut(ctx context.Context, to streams, moves []plannedMove,
 	if err := s.refuseBusy(ctx, moves); err != nil {
 		return err
 	}
+	if r.throttle > 0 {
+		if err := s.throttle(ctx, moves, r.throttle); err != nil {
+			return err
+		}
+	}
 	if err := s.startMoves(ctx, moves); err != nil {
 		return err
 	}
-	if r.watch {
-		return s.watchMoves(ctx, to.err, topicsOfMoves(moves))
+	topics := topicsOfMoves(moves)
+	switch {
+	case r.watch:
+		return s.endMoves(ctx, to.err, topics, r)
+	case r.throttle > 0:
+		fmt.Fprintf(to.err, "started; moldau topic reassign %s --watch waits for the end and takes the throttle back\n",
+			strings.Join(topics, " "))
+	default:
+		fmt.Fprintln(to.err, "started; moldau topic reassign --watch waits for the end")
 	}
-	fmt.Fprintln(to.err, "started; moldau topic reassign --watch waits for the end")
 	return nil
+}
+
+// endMoves waits for the end of moves and takes their throttles back.
+func (s *session) endMoves(ctx context.Context, out io.Writer, topics []string, r reassignFlags) error {
+	seen, err := s.watchMoves(ctx, out, topics)
+	if err != nil || r.keep {
+		return err
+	}
+	if topics = distinct(append(seen, topics...)); len(topics) == 0 {
+		return nil
+	}
+	return s.unthrottle(ctx, topics)
+}
+
+func distinct(names []string) []string {
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func topicsOfMoves(moves []plannedMove) []string {
@@ -172,12 +218,12 @@ func (s *session) showMoves(ctx context.Context, to streams, topics []string, js
 }
 
 // cancelMoves takes back what is on the way.
-func (s *session) cancelMoves(ctx context.Context, to streams, topics []string, execute bool) error {
+func (s *session) cancelMoves(ctx context.Context, to streams, topics []string, r reassignFlags) error {
 	all, err := s.listMoves(ctx, topics)
 	if err != nil {
 		return err
 	}
-	if len(all) == 0 || !execute {
+	if len(all) == 0 || !r.execute {
 		if err := s.showMoves(ctx, to, topics, false); err != nil || len(all) == 0 {
 			return err
 		}
@@ -187,10 +233,14 @@ func (s *session) cancelMoves(ctx context.Context, to streams, topics []string, 
 	var moves []plannedMove
 	for _, m := range all {
 		moves = append(moves, plannedMove{Topic: m.Topic, Partition: m.Partition})
+		topics = append(topics, m.Topic)
 	}
 	if err := s.startMoves(ctx, moves); err != nil {
 		return err
 	}
 	fmt.Fprintf(to.out, "took back %s\n", count(len(moves), "reassignment"))
-	return nil
+	if r.keep {
+		return nil
+	}
+	return s.unthrottle(ctx, distinct(topics))
 }

@@ -100,7 +100,7 @@ func (n *Node) DirFull(d *log.Dir) {
 // topicConfig resolves a topic's configuration in an image.
 func (n *Node) topicConfig(image *metadata.Image, topic string) *log.Config {
 	r := resolver(n.config, n.self, image)
-	c := logConfig(r.Topic(topic), r.Broker("producer.id.expiration.ms").Int64())
+	c := logConfig(r.Topic(topic), r.Broker("producer.id.expiration.ms").Int64(), n.self.ID)
 	if c.FlushAsync {
 		// What is acknowledged from now on can be lost by a crash, so the next start must not claim that nothing was.
 		n.marker.forget()
@@ -124,8 +124,10 @@ func (n *Node) imageChanged(image *metadata.Image, diff *metadata.Diff, took tim
 		n.relay.imageAt(image.Offset())
 	}
 	n.deathwatch.imageChanged(diff)
+	r := resolver(n.config, n.self, image)
+	n.throttles.follow(r)
 	if s := n.limited.Load(); s != nil {
-		s.SetLimits(serverLimits(n.config, resolver(n.config, n.self, image)))
+		s.SetLimits(serverLimits(n.config, r))
 	}
 }
 

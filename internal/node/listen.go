@@ -29,6 +29,7 @@ func (n *Node) makeServer() error {
 		Control: n.forward, Raft: n.raft, Quorum: n.control.Describe, ProducerID: n.producers.draw,
 		Advertised: n.advertised, LogDirs: n.logDirs, Metrics: n.metrics.handlers(),
 		Groups: n.coordinators.groups, Transactions: n.coordinators.txns, Verify: n.coordinators.verifier.ask, WriteMarker: n.writeMarker,
+		LeaderQuota: n.throttles.leader,
 	}
 	table, err := server.NewTable(n.versionInfo(), b.Rows()...)
 	if err != nil {

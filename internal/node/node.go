@@ -106,6 +106,7 @@ type Node struct {
 	upkeep     *upkeep
 	admin      *admin
 	marker     *incarnation
+	throttles  *throttles
 	// replication copies from leaders, inSync tells the controller who keeps up.
 	replication *replication
 	inSync      *inSync
@@ -204,6 +205,7 @@ func (n *Node) openStorage() error {
 		n.loops.Go(f.run)
 	}
 	n.publisher = newPublisher()
+	n.throttles = newThrottles(n.config)
 	n.inSync = newInSync(n)
 	n.manager = replica.NewManager(replica.ManagerOptions{
 		Self: n.self.ID, Dirs: n.dirs.online, OfflineDirs: len(n.dirs.all) - len(n.dirs.online),

@@ -50,9 +50,9 @@ func (c *testCluster) produce(topic, value string) kafka.Offset {
 		if got.ErrorCode == 0 {
 			return kafka.Offset(got.BaseOffset)
 		}
-		c.t.Logf("%s to node %d: %s", value, p.Leader, kafka.Code(got.ErrorCode).Name())
+		c.t.Logf("%.40s to node %d: %s", value, p.Leader, kafka.Code(got.ErrorCode).Name())
 	}
-	c.t.Fatalf("%s was taken by nobody; the partition is %+v", value, c.partition(topic))
+	c.t.Fatalf("%.40s was taken by nobody; the partition is %+v", value, c.partition(topic))
 	return kafka.NoOffset
 }
 

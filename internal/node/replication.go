@@ -127,7 +127,7 @@ func (r *replication) newFetcher(key fetcherKey) *fetcher {
 		lane: fmt.Sprintf("fetch-%d-%d", slices.Index(n.dirs.online, key.dir), key.shard)}
 	ms := func(key string) time.Duration { return time.Duration(c.Int64(key)) * time.Millisecond }
 	f.pump = replica.NewFetcher(replica.FetcherOptions{Self: n.self.ID, Leader: key.leader, Epoch: n.imageEpoch,
-		Wake: f.poke, Failed: f.failed, Copied: n.metrics.replicas.CopiedBytes.Add,
+		Quota: n.throttles.follower, Wake: f.poke, Failed: f.failed, Copied: n.metrics.replicas.CopiedBytes.Add,
 		MaxWait: ms("replica.fetch.wait.max.ms"), MinBytes: int32(c.Int64("replica.fetch.min.bytes")),
 		MaxBytes: int32(c.Int64("replica.fetch.response.max.bytes")), PartitionBytes: int32(c.Int64("replica.fetch.max.bytes")),
 		Backoff: ms("replica.fetch.backoff.ms")})

@@ -86,7 +86,7 @@ func (f *flock) newNode(id kafka.NodeID, settings map[string]string) *Node {
 	n.replication.send = func(to kafka.NodeID, _ string, r kmsg.Request) *promise.Promise[peer.Answer] { return f.ask(id, to, r) }
 	b := &api.Broker{Self: id, Config: static, Log: o.Log, Now: o.Now, NewUUID: newUUID, Image: n.publisher.Image,
 		Partitions: n.manager, Host: n, After: n.after, Metrics: n.metrics.handlers(), Groups: n.coordinators.groups,
-		Transactions: n.coordinators.txns, Advertised: n.advertised}
+		Transactions: n.coordinators.txns, Advertised: n.advertised, LeaderQuota: n.throttles.leader}
 	rows := map[int16]server.API{}
 	for _, r := range b.Rows() {
 		rows[r.Key] = r

@@ -1,15 +1,17 @@
 package node
 
 import (
+	"fmt"
 	"math"
 
 	"moldau/internal/config"
+	"moldau/internal/kafka"
 	"moldau/internal/storage/log"
 	"moldau/internal/storage/record"
 )
 
 // logConfig turns a topic's resolved settings into what its logs go by.
-func logConfig(t config.TopicSettings, producerExpiryMs int64) *log.Config {
+func logConfig(t config.TopicSettings, producerExpiryMs int64, self kafka.NodeID) *log.Config {
 	return &log.Config{
 		SegmentBytes:       t.SegmentBytes,
 		SegmentMs:          t.SegmentMs,
@@ -39,6 +41,26 @@ func logConfig(t config.TopicSettings, producerExpiryMs int64) *log.Config {
 		GzipLevel:          t.GzipLevel,
 		LZ4Level:           t.Lz4Level,
 		ZstdLevel:          t.ZstdLevel,
+		LeaderThrottled:    throttledOn(t.LeaderThrottled, self),
+		FollowerThrottled:  throttledOn(t.FollowerThrottled, self),
 		UncleanElection:    t.UncleanLeaderElection,
 	}
+}
+
+// throttledOn gives what a list of throttled replicas says of one broker: its entries are partition:broker, or * for all.
+func throttledOn(list []string, self kafka.NodeID) *log.Throttled {
+	var out log.Throttled
+	for _, entry := range list {
+		var partition, broker int32
+		switch n, _ := fmt.Sscanf(entry, "%d:%d", &partition, &broker); {
+		case entry == "*":
+			out.All = true
+		case n == 2 && kafka.NodeID(broker) == self:
+			out.Partitions = append(out.Partitions, partition)
+		}
+	}
+	if !out.All && len(out.Partitions) == 0 {
+		return nil
+	}
+	return &out
 }

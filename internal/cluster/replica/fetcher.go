@@ -23,6 +23,8 @@ type FetcherOptions struct {
 	Failed func(p *Partition, err error)
 	// Copied is told how many bytes of records came; nil: nobody is.
 	Copied func(bytes int)
+	// Quota bounds what is copied for throttled replicas that are not in sync; nil: nothing does.
+	Quota *Quota
 	// MaxWait, MinBytes, MaxBytes and PartitionBytes are replica.fetch.wait.max.ms, replica.fetch.min.bytes,
 	// replica.fetch.response.max.bytes and replica.fetch.max.bytes.
 	MaxWait                            time.Duration
@@ -78,6 +80,7 @@ type followed struct {
 	failures  int
 	resume    time.Time
 	dirty     bool // in Fetcher.dirty
+	heard     bool // an answer of this term came, so that it is known how far behind it is
 	gone      bool
 }
 
@@ -124,7 +127,7 @@ func (f *Fetcher) Follow(p *Partition) {
 		f.followed[idOf(p)] = x
 		p.Watch(&f.watcher)
 	}
-	x.term, x.state, x.failures = term, fetching, 0
+	x.term, x.state, x.failures, x.heard = term, fetching, 0, false
 	f.fresh = true
 	f.mark(x)
 }
@@ -170,6 +173,9 @@ func (f *Fetcher) Next(now time.Time) (r kmsg.Request, wake time.Time) {
 		return nil, f.resume
 	}
 	synced, lookUps := f.refresh()
+	if f.throttle(now) {
+		wake = f.unpause(now)
+	}
 	switch {
 	case !synced:
 		return nil, wake // the disk will wake us

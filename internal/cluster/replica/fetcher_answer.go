@@ -128,6 +128,9 @@ func (f *Fetcher) took(now time.Time, x *followed, r *kmsg.FetchResponseTopicPar
 		}
 	}
 	f.o.count(len(r.RecordBatches))
+	if x.heard = true; f.o.Quota != nil && x.throttled() {
+		f.o.Quota.Record(now, int64(len(r.RecordBatches)))
+	}
 	e.Run(host)
 	f.went(now, x, err)
 	return regained

@@ -75,7 +75,7 @@ type state struct {
 	view           *log.View // nil when offline
 	underMinISR    bool
 	atMinISR       bool
-	isr            int
+	isr            []kafka.NodeID
 	partitionEpoch kafka.PartitionEpoch
 }
 
@@ -161,6 +161,9 @@ func (p *Partition) Leadership() (kafka.NodeID, kafka.LeaderEpoch) {
 // HighWatermark is the end of what consumers may read. Lock-free.
 func (p *Partition) HighWatermark() kafka.Offset { return p.published.Load().highWatermark }
 
+// InSync says whether a broker is in the in-sync set as far as this node heard. Lock-free.
+func (p *Partition) InSync(id kafka.NodeID) bool { return slices.Contains(p.published.Load().isr, id) }
+
 // Info describes the replica.
 func (p *Partition) Info() Info {
 	p.mu.Lock()
@@ -212,7 +215,7 @@ func (p *Partition) mustLead() error {
 func (p *Partition) publish() moved {
 	old := p.published.Load()
 	s := &state{role: p.role, leader: p.leader, leaderEpoch: p.leaderEpoch, epochStart: p.epochStart,
-		highWatermark: p.highWatermark, lastStable: p.highWatermark, isr: len(p.isr), partitionEpoch: p.partitionEpoch}
+		highWatermark: p.highWatermark, lastStable: p.highWatermark, isr: p.isr, partitionEpoch: p.partitionEpoch}
 	if p.log != nil && p.role != Offline && p.role != Gone {
 		s.view = p.log.View()
 		if first := p.log.FirstUnstable(p.highWatermark); first != kafka.NoOffset {

@@ -61,6 +61,9 @@ type Broker struct {
 	// LogDirs lists the configured log directories, failed ones included.
 	LogDirs func() []LogDir
 
+	// LeaderQuota bounds what throttled followers are given; nil: nothing does.
+	LeaderQuota *replica.Quota
+
 	// Metrics are what the handlers count.
 	Metrics Metrics
 

@@ -16,7 +16,8 @@ type fetchResult struct {
 	code  kafka.Code
 	// unread says that the partition was not even asked: Kafka does not end a wait for such errors, and
 	// sends an empty list of aborted transactions instead of none.
-	unread bool
+	unread    bool
+	throttled bool // what followers are given of the partition counts against the quota
 	// mayHaveMore says that there is more to read than was given.
 	mayHaveMore bool
 }
@@ -55,12 +56,36 @@ func (op *fetchOp) collect(final bool) (server.Reply, bool) {
 		op.h.replies.put(reply)
 		return server.Reply{}, false
 	}
-	if op.replica == kafka.NoNode {
-		for i := range reply.results {
-			op.h.b.Metrics.fetched(reply.results[i].entry.topic, reply.results[i].Size())
+	op.count(reply)
+	return op.encode(image, reply), true
+}
+
+// count counts what is given to consumers, and to followers of throttled partitions.
+func (op *fetchOp) count(reply *fetchReply) {
+	quota := op.h.b.LeaderQuota
+	for i := range reply.results {
+		r := &reply.results[i]
+		switch {
+		case op.replica == kafka.NoNode:
+			op.h.b.Metrics.fetched(r.entry.topic, r.Size())
+		case quota != nil && r.Size() > 0 && r.throttled:
+			quota.Record(op.h.b.Now(), int64(r.Size()))
 		}
 	}
-	return op.encode(image, reply), true
+}
+
+// throttled says whether a follower gets no records of a partition for now: its replica is throttled and not in sync, and
+// throttled followers were given more than the quota allows (KIP-73). It is asked again when its wait is over, at the
+// latest, and what it has counts as always.
+func (op *fetchOp) throttled(part *replica.Partition) bool {
+	quota := op.h.b.LeaderQuota
+	return op.replica != kafka.NoNode && quota != nil && isThrottled(part) && !part.InSync(op.replica) &&
+		quota.Exceeded(op.h.b.Now())
+}
+
+func isThrottled(part *replica.Partition) bool {
+	c := part.Config()
+	return c != nil && c.LeaderThrottled.Has(part.TopicPartition().Partition)
 }
 
 // urgent says that the reader must hear of this at once.
@@ -88,12 +113,16 @@ func (op *fetchOp) look(image *metadata.Image, r *fetchResult, room int, whole b
 	if r.code = op.refuseFollower(image, part, e); r.code != 0 {
 		return
 	}
+	if op.throttled(part) {
+		room, whole = 0, false
+	}
 	read := part.Read(op.spec(e, room, whole))
 	if read.Err != nil {
 		r.code = kafka.CodeOf(read.Err)
 		return
 	}
 	r.ReadResult = read
+	r.throttled = op.replica != kafka.NoNode && isThrottled(part)
 	limit := read.HighWatermark
 	if op.readCommitted {
 		limit = read.LastStable
@@ -188,6 +217,9 @@ func (op *fetchOp) enough() bool {
 			unread++
 		default:
 			s.watch(e, part) // before the look, so that nothing moves unseen
+			if op.throttled(part) {
+				break
+			}
 			if n, err = part.Available(op.spec(e, op.minBytes, true), max(op.minBytes-bytes, 1)); err != nil {
 				urgent = true
 			}

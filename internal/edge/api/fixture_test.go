@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -186,6 +187,16 @@ func (f *fixture) topicConfig(image *metadata.Image, topic string) *log.Config {
 	c.MinInsyncReplicas, c.LogAppendTime = int32(s.MinInSyncReplicas), s.LogAppendTime
 	c.TimestampBeforeMs, c.TimestampAfterMs = s.TimestampBeforeMaxMs, s.TimestampAfterMaxMs
 	c.KeepCodec, c.Codec = s.Compression == config.KeepCodec, record.Codec(max(s.Compression, 0))
+	for _, entry := range s.LeaderThrottled {
+		if c.LeaderThrottled == nil {
+			c.LeaderThrottled = &log.Throttled{}
+		}
+		var partition, broker int32
+		if _, err := fmt.Sscanf(entry, "%d:%d", &partition, &broker); err == nil && broker == 1 {
+			c.LeaderThrottled.Partitions = append(c.LeaderThrottled.Partitions, partition)
+		}
+		c.LeaderThrottled.All = entry == "*"
+	}
 	c.GzipLevel, c.LZ4Level, c.ZstdLevel = s.GzipLevel, s.Lz4Level, s.ZstdLevel
 	return &c
 }

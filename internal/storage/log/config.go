@@ -38,7 +38,9 @@ type Config struct {
 	Codec               record.Codec
 	GzipLevel, LZ4Level int // compression.gzip.level, compression.lz4.level
 	ZstdLevel           int // compression.zstd.level
-	UncleanElection     bool
+	// LeaderThrottled and FollowerThrottled are the partitions of the topic that this broker throttles.
+	LeaderThrottled, FollowerThrottled *Throttled
+	UncleanElection                    bool
 }
 
 // DefaultConfig gives Kafka's defaults.
