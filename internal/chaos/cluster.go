@@ -48,8 +48,8 @@ func Defaults() []string {
 	return []string{"log.segment.bytes=1048576", "offsets.topic.num.partitions=3", "transaction.state.log.num.partitions=3",
 		"group.initial.rebalance.delay.ms=0", "replica.lag.time.max.ms=4000", "moldau.admin.listener=",
 		"moldau.disk.reserve.bytes=1048576", "auto.create.topics.enable=false", "moldau.drain.timeout.ms=2000",
-		"log.initial.task.delay.ms=2000",
-		"log.roll.ms=1500", "metadata.log.max.record.bytes.between.snapshots=16384", "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000"}
+		"log.initial.task.delay.ms=2000", "log.roll.ms=1500", "metadata.log.max.record.bytes.between.snapshots=16384",
+		"transaction.abort.timed.out.transaction.cleanup.interval.ms=1000"}
 }
 
 // New makes a cluster and starts nothing.

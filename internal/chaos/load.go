@@ -203,7 +203,7 @@ func (l *Load) transaction(cl *kgo.Client, w *writer, r *rand.Rand) error {
 func (l *Load) Finish(ctx context.Context) ([]string, error) {
 	l.quiet()
 	if err := l.wait(ctx, &l.writers); err != nil {
-		l.stop()
+		l.Stop()
 		return append(l.History.Check(nil, nil), "writers are stuck"), err
 	}
 	var all, committed Contents
@@ -212,14 +212,14 @@ func (l *Load) Finish(ctx context.Context) ([]string, error) {
 		all, err = l.c.Read(ctx, kgo.ReadUncommitted(), Plain, OneDisk, Transactional)
 	}
 	if err != nil {
-		l.stop()
+		l.Stop()
 		return nil, err
 	}
 	l.catchUp(ctx, all, committed)
 	if l.o.Pipelines > 0 {
 		l.checkCopies(ctx, committed)
 	}
-	l.stop()
+	l.Stop()
 	l.c.Logf("history: %v", l.History.summary())
 	return l.History.Check(all, committed), nil
 }
@@ -235,7 +235,8 @@ func (l *Load) wait(ctx context.Context, g *sync.WaitGroup) error {
 	}
 }
 
-func (l *Load) stop() {
+// Stop ends all clients at once.
+func (l *Load) Stop() {
 	l.end()
 	l.writers.Wait()
 	l.others.Wait()

@@ -51,7 +51,7 @@ func Run(ctx context.Context, c *Cluster, r *rand.Rand, faults []Fault, rounds i
 			}
 		}
 		if r.IntN(2) == 0 { // else the next strikes while this one is being mended
-			if err := c.settle(ctx); err != nil {
+			if err := c.Settle(ctx); err != nil {
 				return fmt.Errorf("after round %d, %s: %w", round, f.Name, err)
 			}
 		}
@@ -63,7 +63,8 @@ func Run(ctx context.Context, c *Cluster, r *rand.Rand, faults []Fault, rounds i
 // settleLimit is how long mending may take on a machine that does other things too.
 const settleLimit = 90 * time.Second
 
-func (c *Cluster) settle(ctx context.Context) error {
+// Settle is Settled within that time.
+func (c *Cluster) Settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
 	return c.Settled(ctx)
@@ -175,7 +176,7 @@ func roll(ctx context.Context, c *Cluster, r *rand.Rand) error {
 		if err := c.Nodes[i].Start(); err != nil {
 			return err
 		}
-		if err := c.settle(ctx); err != nil {
+		if err := c.Settle(ctx); err != nil {
 			return err
 		}
 	}
@@ -184,7 +185,7 @@ func roll(ctx context.Context, c *Cluster, r *rand.Rand) error {
 
 // wipe loses a disk. Two lost disks at once are more than a cluster promises to survive.
 func wipe(ctx context.Context, c *Cluster, r *rand.Rand) error {
-	if err := c.settle(ctx); err != nil {
+	if err := c.Settle(ctx); err != nil {
 		return err
 	}
 	n := c.victim(ctx, r)
@@ -196,7 +197,7 @@ func wipe(ctx context.Context, c *Cluster, r *rand.Rand) error {
 	if err := n.Start(); err != nil {
 		return err
 	}
-	return c.settle(ctx)
+	return c.Settle(ctx)
 }
 
 // empty removes what a directory holds; the directory may be a mount.

@@ -32,7 +32,7 @@ func TestRollingUpgrade(t *testing.T) {
 	l := load(t, c, some(1))
 	turn := func(what, binary string, end func(*Node) error, nodes ...*Node) {
 		for _, n := range nodes {
-			if err := c.settle(t.Context()); err != nil {
+			if err := c.Settle(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			seen := l.History.Acknowledged()
@@ -43,7 +43,7 @@ func TestRollingUpgrade(t *testing.T) {
 			if err := n.Start(); err != nil {
 				t.Fatal(err)
 			}
-			if err := c.settle(t.Context()); err != nil {
+			if err := c.Settle(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			c.Logf("%s: node %d, %d records acknowledged meanwhile", what, n.ID, l.History.Acknowledged()-seen)
