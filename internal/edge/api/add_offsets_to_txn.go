@@ -17,10 +17,12 @@ func (b *Broker) addOffsetsToTxnRow() server.API {
 
 func (b *Broker) handleAddOffsetsToTxn(c *server.Call, r kmsg.Request) *promise.Promise[server.Reply] {
 	req := r.(*kmsg.AddOffsetsToTxnRequest)
-	if _, ok := b.Groups.PartitionFor(req.Group); !ok {
-		b.createInternal(c, kafka.OffsetsTopic) // the client comes again
+	if req.TransactionalID != "" {
+		if _, ok := b.Groups.PartitionFor(req.Group); !ok {
+			b.createInternal(c, kafka.OffsetsTopic) // the client comes again
+		}
 	}
-	return coordinateAt(b.Transactions, c, req.TransactionalID, req,
+	return coordinateTxn(b, c, req.TransactionalID, req,
 		func(_ *kmsg.AddOffsetsToTxnRequest, err error) kmsg.Response {
 			resp := kmsg.NewPtrAddOffsetsToTxnResponse()
 			resp.ErrorCode = int16(kafka.CodeOf(err))

@@ -16,7 +16,7 @@ func (b *Broker) endTxnRow() server.API {
 
 func (b *Broker) handleEndTxn(c *server.Call, r kmsg.Request) *promise.Promise[server.Reply] {
 	req := r.(*kmsg.EndTxnRequest)
-	return coordinateAt(b.Transactions, c, req.TransactionalID, req, func(_ *kmsg.EndTxnRequest, err error) kmsg.Response {
+	return coordinateTxn(b, c, req.TransactionalID, req, func(_ *kmsg.EndTxnRequest, err error) kmsg.Response {
 		resp := kmsg.NewPtrEndTxnResponse()
 		resp.ErrorCode, resp.ProducerID, resp.ProducerEpoch = int16(kafka.CodeOf(err)), -1, -1
 		return resp

@@ -57,6 +57,15 @@ func coordinateAt[R kmsg.Request](
 	})
 }
 
+// coordinateTxn passes a request about a transactional id to its coordinator. An empty one is wrong wherever it is asked:
+// no other node has to be found first.
+func coordinateTxn[R kmsg.Request](b *Broker, c *server.Call, id string, req R, refuse func(R, error) kmsg.Response) *promise.Promise[server.Reply] {
+	if id == "" {
+		return answer(server.Reply{Body: refuse(req, kafka.InvalidRequest), Code: kafka.InvalidRequest})
+	}
+	return coordinateAt(b.Transactions, c, id, req, refuse)
+}
+
 func coordinated(a coordinator.Answer, refuse func(error) kmsg.Response) server.Reply {
 	if a.Err == nil && a.Body == nil {
 		a.Err = kafka.UnknownServerError

@@ -19,10 +19,7 @@ func (b *Broker) initProducerIDRow() server.API {
 func (b *Broker) handleInitProducerID(c *server.Call, r kmsg.Request) *promise.Promise[server.Reply] {
 	req := r.(*kmsg.InitProducerIDRequest)
 	if id := req.TransactionalID; id != nil {
-		if *id == "" { // wrong wherever it is asked: no other node has to be found first
-			return answer(initProducerIDReply(ProducerIDReply{Err: kafka.InvalidRequest}))
-		}
-		return coordinateAt(b.Transactions, c, *id, req, func(_ *kmsg.InitProducerIDRequest, err error) kmsg.Response {
+		return coordinateTxn(b, c, *id, req, func(_ *kmsg.InitProducerIDRequest, err error) kmsg.Response {
 			return initProducerIDReply(ProducerIDReply{Err: err}).Body
 		})
 	}

@@ -62,3 +62,22 @@ func TestInitProducerIDWaits(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 }
+
+// TestEmptyTransactionalID: wrong on a node that coordinates nothing, too.
+func TestEmptyTransactionalID(t *testing.T) {
+	f := newFixture(t)
+	end, add := kmsg.NewPtrEndTxnRequest(), kmsg.NewPtrAddOffsetsToTxnRequest()
+	end.SetVersion(5)
+	add.SetVersion(4)
+	add.Group = "g"
+	if r := ask[*kmsg.EndTxnResponse](f, end); kafka.Code(r.ErrorCode) != kafka.InvalidRequest {
+		t.Errorf("%+v", r)
+	}
+	if r := ask[*kmsg.AddOffsetsToTxnResponse](f, add); kafka.Code(r.ErrorCode) != kafka.InvalidRequest {
+		t.Errorf("%+v", r)
+	}
+	end.TransactionalID = "tx" // whose coordinator is elsewhere
+	if r := ask[*kmsg.EndTxnResponse](f, end); kafka.Code(r.ErrorCode) != kafka.NotCoordinator {
+		t.Errorf("%+v", r)
+	}
+}

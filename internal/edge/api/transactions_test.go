@@ -104,11 +104,11 @@ func TestTransactionRefusals(t *testing.T) {
 	g.topic(2)
 	g.transactions(2)
 	g.refuses(kafka.ProducerFenced)
-	if r := ask[*kmsg.EndTxnResponse](g.fixture, &kmsg.EndTxnRequest{Version: 5}); kafka.Code(r.ErrorCode) != kafka.ProducerFenced ||
+	if r := ask[*kmsg.EndTxnResponse](g.fixture, &kmsg.EndTxnRequest{Version: 5, TransactionalID: "t"}); kafka.Code(r.ErrorCode) != kafka.ProducerFenced ||
 		r.ProducerID != -1 || r.ProducerEpoch != -1 {
 		t.Errorf("%+v", r)
 	}
-	if r := ask[*kmsg.AddOffsetsToTxnResponse](g.fixture, &kmsg.AddOffsetsToTxnRequest{Version: 3}); kafka.Code(r.ErrorCode) !=
+	if r := ask[*kmsg.AddOffsetsToTxnResponse](g.fixture, &kmsg.AddOffsetsToTxnRequest{Version: 3, TransactionalID: "t"}); kafka.Code(r.ErrorCode) !=
 		kafka.ProducerFenced {
 		t.Errorf("%+v", r)
 	}
