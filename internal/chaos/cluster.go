@@ -199,7 +199,7 @@ func (c *Cluster) options() []kgo.Opt {
 	return []kgo.Opt{kgo.SeedBrokers(c.Seeds()...), kgo.MetadataMinAge(100 * time.Millisecond),
 		kgo.MetadataMaxAge(5 * time.Second), kgo.RequestRetries(1 << 20), kgo.RetryTimeout(time.Hour),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 100 * time.Millisecond }), kgo.DialTimeout(2 * time.Second),
-		kgo.RequestTimeoutOverhead(5 * time.Second)}
+		kgo.RequestTimeoutOverhead(5 * time.Second), kgo.AlwaysRetryEOF()}
 }
 
 // admin runs f with an administrator's client.

@@ -92,9 +92,23 @@ func (n *Node) rotten(tp kafka.TopicPartition, from kafka.Offset) {
 
 // DirFull refuses appends to a directory until space returns; upkeep looks.
 func (n *Node) DirFull(d *log.Dir) {
-	if full, err := d.CheckSpace(); err == nil && full {
-		n.log.Warn("a log directory is full: appends to it are refused until space returns", "dir", d.Path())
+	if _, err := n.checkSpace(d); err != nil {
+		n.log.Warn("free space cannot be determined", "dir", d.Path(), "error", err)
 	}
+}
+
+// checkSpace looks whether a directory is full and says so once, not with every append that is refused.
+func (n *Node) checkSpace(d *log.Dir) (full bool, err error) {
+	known := d.Full()
+	full, err = d.CheckSpace()
+	switch {
+	case err != nil || full == known:
+	case full:
+		n.log.Warn("a log directory is full: appends to it are refused until space returns", "dir", d.Path())
+	default:
+		n.log.Info("a log directory has space again", "dir", d.Path())
+	}
+	return full, err
 }
 
 // topicConfig resolves a topic's configuration in an image.

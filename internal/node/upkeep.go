@@ -145,7 +145,7 @@ func (u *upkeep) checkpoint() {
 func (u *upkeep) space() {
 	anyFull := false
 	for _, d := range u.n.manager.OnlineDirs() {
-		full, err := d.CheckSpace()
+		full, err := u.n.checkSpace(d)
 		if err != nil {
 			u.n.log.Warn("free space cannot be determined", "dir", d.Path(), "error", err)
 			continue

@@ -194,6 +194,9 @@ func (d *Dir) Logs() []*Log {
 // SetReserve sets how many bytes are kept back for metadata, checkpoints and deletion; see Options.UseReserve.
 func (d *Dir) SetReserve(bytes int64) { d.reserve.Store(bytes) }
 
+// Full says whether appends are refused for lack of space.
+func (d *Dir) Full() bool { return d.full.Load() }
+
 // CheckSpace asks the file system for its free space and refuses appends while it is below the reserve. It is to be
 // called now and then, and after an append failed for lack of space.
 func (d *Dir) CheckSpace() (full bool, err error) {
