@@ -150,6 +150,11 @@ func (f *flusher) flush(round []*replica.Partition) {
 			t.Drop()
 			continue
 		}
+		if t.Log().Dir() != f.dir { // moved since it asked: only that directory's sync says anything of it
+			t.Drop()
+			f.host.RequestFlush(p)
+			continue
+		}
 		tokens, owners = append(tokens, t), append(owners, p)
 	}
 	if len(tokens) == 0 {

@@ -7,10 +7,11 @@ import (
 	"moldau/internal/storage/vfs"
 )
 
-// Dirt says how much of the log waits for compaction. Nothing does where this node has no log to work on.
+// Dirt says how much of the log waits for compaction. Nothing does where this node has no log to work on, or while it is
+// moved to another directory: the copy could keep a value and miss the tombstone that ended it.
 func (p *Partition) Dirt(now time.Time) (log.Dirt, Effects, error) {
 	s := p.published.Load()
-	if s.view == nil {
+	if s.view == nil || p.move.Load() != nil {
 		return log.Dirt{}, Effects{}, nil
 	}
 	d, err := s.view.Log().Dirt(s.lastStable, now)
@@ -44,7 +45,7 @@ type Cleaning struct {
 func (p *Partition) Clean(now time.Time, d log.Dirt, o log.CleanOptions) (*Cleaning, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.log == nil || p.role == Offline || p.role == Gone {
+	if p.log == nil || p.role == Offline || p.role == Gone || p.move.Load() != nil {
 		return nil, log.ErrCleanAborted
 	}
 	c, err := p.log.Clean(d, p.highWatermark, now, o)

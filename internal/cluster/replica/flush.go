@@ -28,6 +28,10 @@ func (p *Partition) BeginFlush() log.FlushToken {
 	if p.log == nil || p.role == Offline || p.role == Gone {
 		return log.FlushToken{}
 	}
+	if p.flushesHeld {
+		p.flushAsked = true
+		return log.FlushToken{}
+	}
 	return p.log.Dirty()
 }
 

@@ -63,7 +63,7 @@ func (p *Partition) Replicate(now time.Time, fetched []byte, l LeaderView) (rega
 		return false, e, nil
 	}
 	wasDurable := p.log.View().Durable == p.log.View().End
-	rolled, err := p.appendFetched(now, fetched)
+	rolled, err := appendCopy(p.log, now, fetched)
 	if err != nil {
 		p.judge(err, &e)
 		p.highWatermark = min(p.highWatermark, p.log.View().End)
@@ -90,22 +90,22 @@ func (p *Partition) Replicate(now time.Time, fetched []byte, l LeaderView) (rega
 	return regained, e, nil
 }
 
-// appendFetched appends a leader's batches. An empty log that begins in the middle of the leader's first batch, where
+// appendCopy appends batches of another copy of the log. An empty log that begins in the middle of the first batch, where
 // records were deleted, begins with that batch; its start stays where it is.
-func (p *Partition) appendFetched(now time.Time, fetched []byte) (rolled bool, err error) {
-	v := p.log.View()
+func appendCopy(l *log.Log, now time.Time, fetched []byte) (rolled bool, err error) {
+	v := l.View()
 	if first, _, err := record.Split(fetched); err == nil && first.BaseOffset() < v.End && first.LastOffset() >= v.End &&
 		v.Start == v.End {
-		if err := p.log.TruncateFullyAndStartAt(first.BaseOffset()); err != nil {
+		if err := l.TruncateFullyAndStartAt(first.BaseOffset()); err != nil {
 			return false, err
 		}
 		defer func() {
 			if err == nil {
-				err = p.log.AdvanceStart(v.Start)
+				err = l.AdvanceStart(v.Start)
 			}
 		}()
 	}
-	done, err := p.log.Append(fetched, log.Stamp{}, now)
+	done, err := l.Append(fetched, log.Stamp{}, now)
 	return done.Rolled, err
 }
 

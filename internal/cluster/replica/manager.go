@@ -39,13 +39,18 @@ type Manager struct {
 	mu     sync.RWMutex
 	byName map[kafka.TopicPartition]*Partition
 	byID   map[partitionID]*Partition
-	found  map[kafka.TopicPartition]*log.Log // opened at start and not claimed by the image yet
-	broken map[kafka.TopicPartition]bool     // has a directory that could not be opened
-	lost   map[kafka.TopicPartition]bool     // recovery found less than was durable or committed
-	failed map[*log.Dir]bool
-	counts map[*log.Dir]int
-	unmade []*Partition // for lack of space
-	image  *metadata.Image
+	found  map[kafka.TopicPartition]*log.Log   // opened at start and not claimed by the image yet
+	twins  map[kafka.TopicPartition][]*log.Log // those beside found, of moves that a crash interrupted
+	copies map[kafka.TopicPartition][]*log.Log // future ones that were found
+	// withheld were found, and may be less than what is in a directory that is offline.
+	withheld map[kafka.TopicPartition]bool
+	wanted   map[kafka.TopicPartition]*log.Dir // where replicas that do not exist yet are to be
+	broken   map[kafka.TopicPartition]bool     // has a directory that could not be opened
+	lost     map[kafka.TopicPartition]bool     // recovery found less than was durable or committed
+	failed   map[*log.Dir]bool
+	counts   map[*log.Dir]int
+	unmade   []*Partition // for lack of space
+	image    *metadata.Image
 
 	newest atomic.Pointer[metadata.Image] // for partitions, which must not take mu
 }
@@ -60,25 +65,12 @@ func NewManager(o ManagerOptions) *Manager {
 	m := &Manager{o: o, byName: make(map[kafka.TopicPartition]*Partition), byID: make(map[partitionID]*Partition),
 		found: make(map[kafka.TopicPartition]*log.Log), broken: make(map[kafka.TopicPartition]bool),
 		lost: make(map[kafka.TopicPartition]bool), failed: make(map[*log.Dir]bool), counts: make(map[*log.Dir]int),
+		twins: make(map[kafka.TopicPartition][]*log.Log), copies: make(map[kafka.TopicPartition][]*log.Log),
+		wanted: make(map[kafka.TopicPartition]*log.Dir), withheld: make(map[kafka.TopicPartition]bool),
 		image: metadata.New()}
 	m.newest.Store(m.image)
 	m.o.Limits.eligible = func(id kafka.NodeID) (kafka.BrokerEpoch, bool) { return eligible(m.newest.Load())(id) }
 	return m
-}
-
-// Adopt hands over a log that was opened at start. It serves nothing until the image claims it. A partition that lies in
-// two directories is an error: which of them is the true one cannot be told, so neither is used.
-func (m *Manager) Adopt(l *log.Log) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	tp := l.TopicPartition()
-	m.counts[l.Dir()]++
-	if other := m.found[tp]; other != nil {
-		m.broken[tp] = true
-		return kafka.Errorf(kafka.KafkaStorageError, "%s lies in both %s and %s", tp, other.Path(), l.Path())
-	}
-	m.found[tp] = l
-	return nil
 }
 
 // Broken tells of a partition whose log could not be opened or turned out to be damaged. It is offline and never made
@@ -158,7 +150,11 @@ type Applied struct {
 	// kafka.DirectoryLost those that are damaged while others are in sync.
 	Directories []DirReport
 	// Kept are replicas that lost records, and serve what they have because nobody else is in sync.
-	Kept    []kafka.TopicPartition
+	Kept []kafka.TopicPartition
+	// Resumed are moves between log directories that an earlier run began.
+	Resumed []*Move
+	// Rebuilt are replicas whose log directory is gone, and that are copied from their leaders anew.
+	Rebuilt []kafka.TopicPartition
 	Created int
 	Deleted int
 	// Failed names partitions that could not be created or deleted, and why.
@@ -204,6 +200,7 @@ func (m *Manager) Activate(now time.Time, image *metadata.Image, host Host) Appl
 		m.ensure(now, image, ref.Topic, ref.Index, ref.Partition, host, &out)
 	}
 	m.putStraysAside(&out)
+	m.resumeMoves(now, &out)
 	return out
 }
 
@@ -214,6 +211,12 @@ func (m *Manager) ensure(now time.Time, image *metadata.Image, t *metadata.Topic
 	p, err := m.Get(tp)
 	if err == nil && p.topicID != t.ID {
 		m.remove(now, tp, p.topicID, host, out)
+		err = kafka.UnknownTopicOrPartition
+	}
+	if err == nil && m.revivable(p, s) {
+		m.drop(p)
+		e := p.Remove()
+		e.Run(host)
 		err = kafka.UnknownTopicOrPartition
 	}
 	opened := err != nil
@@ -300,7 +303,7 @@ func eligible(image *metadata.Image) func(kafka.NodeID) (kafka.BrokerEpoch, bool
 func (m *Manager) open(now time.Time, image *metadata.Image, t *metadata.Topic, tp kafka.TopicPartition,
 	s *metadata.Partition, out *Applied) (*Partition, *log.Dir, error) {
 	c := m.o.Config(image, t.Name)
-	l, dir, err := m.claim(now, t.ID, tp, c, s.Directory(m.o.Self), out)
+	l, dir, err := m.claim(now, t.ID, tp, c, s, out)
 	if err != nil {
 		return m.add(newPartition(m.o.Self, tp, t.ID, nil, 0, &m.o.Limits), nil), dir, err
 	}
@@ -319,22 +322,14 @@ func (m *Manager) open(now time.Time, image *metadata.Image, t *metadata.Topic, 
 }
 
 // claim gives the log of a replica: the one found at start, or a new one.
-func (m *Manager) claim(now time.Time, id kafka.UUID, tp kafka.TopicPartition, c *log.Config, recorded kafka.UUID,
+func (m *Manager) claim(now time.Time, id kafka.UUID, tp kafka.TopicPartition, c *log.Config, s *metadata.Partition,
 	out *Applied) (*log.Log, *log.Dir, error) {
-	m.mu.Lock()
-	l, broken := m.found[tp], m.broken[tp]
-	if !broken {
-		delete(m.found, tp)
+	l, dir, err := m.pick(now, id, tp, s.Directory(m.o.Self))
+	if err == nil && l != nil {
+		err = m.trust(l, s)
 	}
-	m.mu.Unlock()
-	if broken {
-		return nil, nil, kafka.Errorf(kafka.KafkaStorageError, "the directory of %s could not be opened", tp)
-	}
-	if l != nil && !l.TopicID().IsZero() && l.TopicID() != id {
-		if err := l.Dir().SetStray(l, m.o.NewUUID()); err != nil {
-			return nil, l.Dir(), err
-		}
-		l = nil
+	if err != nil {
+		return nil, dir, err
 	}
 	if l != nil {
 		l.SetConfig(c)
@@ -343,8 +338,7 @@ func (m *Manager) claim(now time.Time, id kafka.UUID, tp kafka.TopicPartition, c
 		}
 		return l, l.Dir(), l.SetTopicID(id)
 	}
-	dir, err := m.place(recorded)
-	if err != nil {
+	if dir, err = m.place(tp, s, out); err != nil {
 		return nil, nil, err
 	}
 	if l, err = dir.Create(tp, c, log.CreateOptions{TopicID: id}, now); err != nil {
@@ -367,31 +361,6 @@ func (m *Manager) add(p *Partition, dir *log.Dir) *Partition {
 		p.Fail() // nobody waits for it or watches it yet
 	}
 	return p
-}
-
-// place chooses the directory of a replica that has no log yet. One that the image puts into a directory which this node
-// lacks, or that could be in a directory that is offline, is lost and not made anew: an empty replica must never win an
-// election.
-func (m *Manager) place(recorded kafka.UUID) (*log.Dir, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	known := recorded != kafka.DirectoryUnassigned && recorded != kafka.DirectoryMigrating
-	var best *log.Dir
-	for _, d := range m.o.Dirs {
-		if m.failed[d] {
-			continue
-		}
-		if known && d.Meta().DirectoryID == recorded {
-			return d, nil
-		}
-		if best == nil || m.counts[d] < m.counts[best] {
-			best = d
-		}
-	}
-	if known || best == nil || (m.o.OfflineDirs+len(m.failed) > 0 && recorded == kafka.DirectoryMigrating) {
-		return nil, kafka.Errorf(kafka.KafkaStorageError, "log directory %s is not online here", recorded)
-	}
-	return best, nil
 }
 
 // remove ends a replica and deletes its directory.
@@ -472,14 +441,18 @@ func (m *Manager) putStraysAside(out *Applied) {
 	m.found = make(map[kafka.TopicPartition]*log.Log)
 	for tp := range m.broken {
 		delete(found, tp) // stays where it is, for the next start
+		delete(m.twins, tp)
 	}
+	twins := m.twins
+	m.twins = make(map[kafka.TopicPartition][]*log.Log)
 	m.mu.Unlock()
 	for _, tp := range slices.SortedFunc(maps.Keys(found), func(a, b kafka.TopicPartition) int {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 	}) {
-		l := found[tp]
-		if err := l.Dir().SetStray(l, m.o.NewUUID()); err != nil {
-			out.Failed = append(out.Failed, Failure{tp, err})
+		for _, l := range append(twins[tp], found[tp]) {
+			if err := l.Dir().SetStray(l, m.o.NewUUID()); err != nil {
+				out.Failed = append(out.Failed, Failure{tp, err})
+			}
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"errors"
 	"testing"
 
 	"moldau/internal/cluster/metadata"
@@ -62,26 +61,6 @@ func TestBrokenPartitionIsNeverMadeAnew(t *testing.T) {
 	}
 	if h.Intact(h.dirs[0]) {
 		t.Fatal("a directory with a partition that did not open counts as intact")
-	}
-}
-
-func TestPartitionInTwoDirectoriesIsOffline(t *testing.T) {
-	h := newHouse(t)
-	if err := h.Adopt(h.create(t, h.dirs[0])); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Adopt(h.create(t, h.dirs[1])); !errors.Is(err, kafka.KafkaStorageError) {
-		t.Fatalf("adopted twice: %v", err)
-	}
-	if p, _ := h.ensure(t); p.Role() != Offline {
-		t.Fatalf("role %s", p.Role())
-	}
-	var out Applied
-	h.putStraysAside(&out)
-	for _, d := range h.dirs {
-		if parts, _ := d.Partitions(); len(parts) != 1 || parts[0].State != log.Live {
-			t.Fatalf("the directory was touched: %v", parts)
-		}
 	}
 }
 

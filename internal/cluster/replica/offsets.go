@@ -41,7 +41,16 @@ var noOffset = OffsetAt{Offset: kafka.NoOffset, TimestampMs: -1, Epoch: kafka.No
 // Errors: NotLeaderOrFollower, FencedLeaderEpoch, UnknownLeaderEpoch, KafkaStorageError; OffsetNotAvailable to consumers
 // while a new leader does not know the high watermark of its own epoch yet (KIP-207).
 func (p *Partition) ListOffset(r OffsetSpec) (OffsetAt, error) {
-	s := p.published.Load()
+	for {
+		s := p.published.Load()
+		at, err := s.listOffset(r)
+		if err == nil || !s.replaced(p.published.Load()) {
+			return at, err
+		}
+	}
+}
+
+func (s *state) listOffset(r OffsetSpec) (OffsetAt, error) {
 	if err := s.readable(r.LeaderEpoch, false); err != nil {
 		return noOffset, err
 	}

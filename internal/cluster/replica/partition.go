@@ -62,6 +62,9 @@ type Partition struct {
 	rotten         kafka.Offset // of the first damaged batch that is known, NoOffset for none
 	lost           bool         // recovery found less than was durable: not to be counted on before the leader's end is reached
 	behind         atomic.Int64
+	move           atomic.Pointer[Move] // into another log directory; nil: none is under way
+	flushesHeld    bool                 // a move is about to end: nothing is synced, and so acknowledged, for a moment
+	flushAsked     bool                 // meanwhile
 }
 
 // state is what readers see: immutable, replaced as a whole.

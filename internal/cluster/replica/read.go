@@ -44,7 +44,22 @@ type ReadResult struct {
 // Errors: KafkaStorageError; NotLeaderOrFollower; FencedLeaderEpoch, UnknownLeaderEpoch; OffsetOutOfRange below the log
 // start, beyond the log end, or after an epoch that this log never had.
 func (p *Partition) Read(r ReadSpec) ReadResult {
-	s := p.published.Load()
+	for {
+		s := p.published.Load()
+		out := p.readFrom(s, r)
+		if !s.replaced(p.published.Load()) {
+			return out
+		}
+		out.Extents.Release() // of a log that may be gone by now, with what it knew of transactions
+	}
+}
+
+// replaced says that the log which s shows has been moved to another directory.
+func (s *state) replaced(now *state) bool {
+	return s.view != nil && now.view != nil && s.view.Log() != now.view.Log()
+}
+
+func (p *Partition) readFrom(s *state, r ReadSpec) ReadResult {
 	out := ReadResult{LeaderEpoch: s.leaderEpoch, HighWatermark: kafka.NoOffset, LastStable: kafka.NoOffset, LogStart: kafka.NoOffset,
 		DivergingEpoch: kafka.NoEpoch, DivergingEnd: kafka.NoOffset}
 	if out.Err = s.readable(r.LeaderEpoch, r.FromFollower); out.Err != nil {
@@ -145,7 +160,16 @@ func (out *ReadResult) abort(from kafka.Offset) {
 // Available gives how many bytes a reader at offset could get now, up to enough: what a parked fetch compares with its
 // minimum. An error means that the fetch should be answered at once.
 func (p *Partition) Available(r ReadSpec, enough int) (int, error) {
-	s := p.published.Load()
+	for {
+		s := p.published.Load()
+		n, err := s.available(r, enough)
+		if err == nil || !s.replaced(p.published.Load()) {
+			return n, err
+		}
+	}
+}
+
+func (s *state) available(r ReadSpec, enough int) (int, error) {
 	if err := s.readable(r.LeaderEpoch, r.FromFollower); err != nil {
 		return 0, err
 	}

@@ -221,7 +221,7 @@ func TestStrayAndFuture(t *testing.T) {
 	if err := r.dir.SetStray(r.log, kafka.UUID{6}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.dir.Promote(future); err != nil {
+	if err := r.dir.Promote(future, 60); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := future.Append(dataBatch(t, 3, epoch0.UnixMilli(), 100), leader(0), epoch0); err != nil {

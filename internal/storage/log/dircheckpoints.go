@@ -63,9 +63,13 @@ func (d *Dir) write(name string, f *offsetFile) error {
 
 // capture takes over what an open log is to be checkpointed with. The caller holds d.mu.
 func (d *Dir) capture(l *Log) {
-	if l.state != Live {
-		return
+	if l.state == Live {
+		d.take(l)
 	}
+}
+
+// take is capture whatever the log is for.
+func (d *Dir) take(l *Log) {
 	d.recovery.set(l.tp, l.RecoveryPoint())
 	if start := l.View().Start; start > l.firstOnDisk() {
 		d.starts.set(l.tp, start)

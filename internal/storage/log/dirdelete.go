@@ -39,8 +39,8 @@ func (d *Dir) putAside(l *Log, state DirState, unique kafka.UUID) (string, error
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.logs, was)
-	if l.state == Live {
-		d.forget(l.tp)
+	if l.state != Future || d.logs[l.tp.String()] == nil {
+		d.forget(l.tp) // a copy that was about to take its place has entries too
 	}
 	l.name.Store(&name)
 	return name, nil
@@ -90,26 +90,4 @@ func (d *Dir) DeletePending(now time.Time) (next time.Time, err error) {
 	defer d.mu.Unlock()
 	d.trash = slices.DeleteFunc(d.trash, func(x dirTrash) bool { return gone[x.name] })
 	return next, nil
-}
-
-// Promote makes a future log the live one: the owner has closed and put aside the log it replaces, if any, and has synced
-// this one whole. Both directories' names are durable when it returns.
-func (d *Dir) Promote(l *Log) error {
-	was, name := *l.name.Load(), l.tp.String()
-	if err := d.fs.Rename(path.Join(d.path, was), path.Join(d.path, name)); err != nil {
-		return storageError("rename directory", err)
-	}
-	d.mu.Lock()
-	delete(d.logs, was)
-	d.logs[name] = l
-	l.state = Live
-	l.name.Store(&name)
-	d.mu.Unlock()
-	for _, s := range l.View().segments {
-		s.txns.Store(nil) // it remembers the old path
-	}
-	if err := d.fs.SyncDir(d.path); err != nil {
-		return storageError("sync names", err)
-	}
-	return nil
 }
