@@ -184,7 +184,7 @@ func (n *Node) loadLogs(adopt func(*log.Log) error, stop func() bool) error {
 			case p.Partition.Topic == kafka.MetadataTopic:
 			case p.State == log.Deleted:
 				d.ScheduleDeletion(p, n.o.Now())
-			case p.State == log.Live:
+			case p.State == log.Live || p.State == log.Future:
 				live = append(live, p)
 			}
 		}
@@ -209,10 +209,7 @@ func (n *Node) loadLog(d *log.Dir, p log.PartitionDir, stop func() bool) (*log.L
 			n.metrics.recovered(d, x.Report())
 		}
 		if err != nil {
-			n.log.Error("a partition cannot be opened", "partition", p.Name, "error", err)
-			n.manager.Broken(p.Partition)
-			n.judge(d, err)
-			return nil, err
+			return nil, n.cannotOpen(d, p, err)
 		}
 		if !done {
 			continue
@@ -222,13 +219,26 @@ func (n *Node) loadLog(d *log.Dir, p log.PartitionDir, stop func() bool) (*log.L
 			n.log.Warn("recovery cut a damaged or unfinished end off a log", "partition", p.Name, "bytes", r.CutBytes,
 				"belowHighWatermark", r.BelowHighWatermark)
 		}
-		if r.BelowHighWatermark || r.BelowRecoveryPoint {
+		if p.State == log.Live && (r.BelowHighWatermark || r.BelowRecoveryPoint) {
 			n.log.Error("a partition lost records that it once had on the disk", "partition", p.Name)
 			n.manager.Lost(p.Partition)
 		}
 		return x.Log(), nil
 	}
 	return nil, errStopped
+}
+
+// cannotOpen judges a partition's directory that cannot be opened. A copy in the making is put aside: the replica that it
+// is of is whole.
+func (n *Node) cannotOpen(d *log.Dir, p log.PartitionDir, err error) error {
+	n.log.Error("a partition cannot be opened", "partition", p.Name, "error", err)
+	n.judge(d, err)
+	if p.State != log.Future {
+		n.manager.Broken(p.Partition)
+	} else if !vfs.IsDiskFailure(err) {
+		err = errors.Join(err, d.RenameStray(p, newUUID()))
+	}
+	return err
 }
 
 func unclean(*log.Dir) bool { return false }

@@ -27,7 +27,7 @@ func (n *Node) makeServer() error {
 		NewUUID: newUUID,
 		Image:   n.publisher.Image, Partitions: n.manager, Host: n, After: n.after,
 		Control: n.forward, Raft: n.raft, Quorum: n.control.Describe, ProducerID: n.producers.draw,
-		Advertised: n.advertised, LogDirs: n.logDirs, Metrics: n.metrics.handlers(),
+		Advertised: n.advertised, LogDirs: n.logDirs, AlterLogDir: n.moves.alter, Metrics: n.metrics.handlers(),
 		Groups: n.coordinators.groups, Transactions: n.coordinators.txns, Verify: n.coordinators.verifier.ask, WriteMarker: n.writeMarker,
 		LeaderQuota: n.throttles.leader,
 	}

@@ -110,6 +110,7 @@ type Node struct {
 	// replication copies from leaders, inSync tells the controller who keeps up.
 	replication *replication
 	inSync      *inSync
+	moves       *moves
 	stopping    chan struct{}
 	stopOnce    sync.Once
 	loops       sync.WaitGroup
@@ -221,7 +222,12 @@ func (n *Node) openStorage() error {
 	n.coordinators = newCoordinators(n)
 	p.onRoles = n.coordinators.changed
 	n.replication = newReplication(n)
-	p.follow = n.replication.changed
+	n.moves = newMoves(n)
+	p.onMoves = n.moves.resume
+	p.follow = func(image *metadata.Image, diff *metadata.Diff) {
+		n.replication.changed(image, diff)
+		n.moves.changed()
+	}
 	n.loops.Go(p.run)
 	n.upkeep = newUpkeep(n)
 	return nil
@@ -475,6 +481,7 @@ func (n *Node) close(clean, orderly bool) error {
 	if n.replication != nil {
 		n.replication.close()
 		n.inSync.close()
+		n.moves.close(clean)
 	}
 	n.leaveQuorum(orderly)
 	if n.publisher != nil {

@@ -24,6 +24,8 @@ type publisher struct {
 	// onImage is told of an image that was applied, and how long that took.
 	onImage  func(image *metadata.Image, diff *metadata.Diff, took time.Duration)
 	onReport func(reports []replica.DirReport)
+	// onMoves is given the moves between log directories that an earlier run began.
+	onMoves func([]*replica.Move)
 
 	image atomic.Pointer[metadata.Image]
 
@@ -140,6 +142,12 @@ func (p *publisher) report(a replica.Applied) {
 	}
 	for _, tp := range a.Kept {
 		p.log.Error("a replica lost records and serves what it has, because no other is in sync", "partition", tp.String())
+	}
+	for _, tp := range a.Rebuilt {
+		p.log.Warn("a replica whose log directory is gone is copied from its leader anew", "partition", tp.String())
+	}
+	if len(a.Resumed) > 0 {
+		p.onMoves(a.Resumed)
 	}
 	if len(a.Directories) > 0 {
 		p.onReport(a.Directories)

@@ -100,6 +100,15 @@ func (r *replication) arrange(k placeKey) {
 	f.post(func() { f.pump.Follow(p) })
 }
 
+// moved has a replica followed by the fetcher of the directory that it lies in now.
+func (r *replication) moved(p *replica.Partition) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed {
+		r.arrange(placeKey{p.TopicID(), p.TopicPartition().Partition})
+	}
+}
+
 // drop ends following for a replica; a fetcher that has nothing left ends. The caller holds r.mu.
 func (r *replication) drop(k placeKey, old place) {
 	delete(r.places, k)

@@ -281,6 +281,21 @@ func (m *Manager) Regained(image *metadata.Image, p *Partition) (DirReport, bool
 	return DirReport{TopicID: p.topicID, Partition: p.tp.Partition, Directory: id}, s.Directory(m.o.Self) != id
 }
 
+// Where gives what to tell the controller of where a replica lies; false: nothing, because it knows, or the replica has
+// given itself up.
+func (m *Manager) Where(image *metadata.Image, p *Partition) (DirReport, bool) {
+	m.mu.RLock()
+	lost := m.lost[p.tp] || m.broken[p.tp]
+	m.mu.RUnlock()
+	s, ok := image.Partition(p.tp)
+	l := p.Log()
+	if !ok || lost || l == nil || p.Role() == Offline {
+		return DirReport{}, false
+	}
+	id := l.Dir().Meta().DirectoryID
+	return DirReport{TopicID: p.topicID, Partition: p.tp.Partition, Directory: id}, s.Directory(m.o.Self) != id
+}
+
 // othersInSync says whether another replica could lead without losing what is committed (KIP-966).
 func othersInSync(s *metadata.Partition, self kafka.NodeID) bool {
 	other := func(id kafka.NodeID) bool { return id != self }

@@ -84,6 +84,7 @@ func accessExamples() map[kmsg.Request][]string {
 		forwarded(kmsg.UnregisterBroker, 0):           {"ALTER" + cluster},
 		forwarded(kmsg.UnregisterController, 0):       {"ALTER" + cluster},
 		kmsg.NewPtrDescribeLogDirsRequest():           {"DESCRIBE" + cluster},
+		kmsg.NewPtrAlterReplicaLogDirsRequest():       {"ALTER" + cluster},
 		kmsg.NewPtrDescribeClusterRequest():           nil,
 		kmsg.NewPtrListConfigResourcesRequest():       {"DESCRIBE_CONFIGS" + cluster},
 		kmsg.NewPtrListGroupsRequest():                {"DESCRIBE" + cluster},

@@ -60,6 +60,13 @@ type Broker struct {
 	WriteMarker func(tp kafka.TopicPartition, m coordinator.Marker) *promise.Promise[error]
 	// LogDirs lists the configured log directories, failed ones included.
 	LogDirs func() []LogDir
+	// AlterLogDir moves a replica to the log directory at path, which must be the one that LogDirs gives; naming where it
+	// lies takes a move back.
+	//
+	// Errors: InvalidTopicException (a name too long), LogDirNotFound, KafkaStorageError (directory or replica offline),
+	// InvalidReplicaAssignment (cordoned), ReplicaNotAvailable (no replica here yet; when one is made, it is made there),
+	// UnknownTopicOrPartition.
+	AlterLogDir func(tp kafka.TopicPartition, path string) *promise.Promise[error]
 
 	// LeaderQuota bounds what throttled followers are given; nil: nothing does.
 	LeaderQuota *replica.Quota

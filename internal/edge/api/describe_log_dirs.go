@@ -74,14 +74,23 @@ func (b *Broker) replicasByDir(
 			continue
 		}
 		info := p.Info()
-		topics := out[l.Dir()]
-		if n := len(topics); n == 0 || topics[n-1].Topic != tp.Topic {
-			topics = append(topics, kmsg.DescribeLogDirsResponseDirTopic{Topic: tp.Topic})
-		}
-		t := &topics[len(topics)-1]
-		t.Partitions = append(t.Partitions, kmsg.DescribeLogDirsResponseDirTopicPartition{
+		out[l.Dir()] = addReplica(out[l.Dir()], tp.Topic, kmsg.DescribeLogDirsResponseDirTopicPartition{
 			Partition: tp.Partition, Size: info.SizeBytes, OffsetLag: max(int64(info.HighWatermark-info.End), 0)})
-		out[l.Dir()] = topics
+		if x := p.Move(); x != nil {
+			out[x.Target()] = addReplica(out[x.Target()], tp.Topic, kmsg.DescribeLogDirsResponseDirTopicPartition{
+				Partition: tp.Partition, Size: x.Size(), OffsetLag: x.Lag(), IsFuture: true})
+		}
 	}
 	return out
+}
+
+// addReplica adds a replica to a list that is in the order of the partitions' names.
+func addReplica(topics []kmsg.DescribeLogDirsResponseDirTopic, topic string,
+	p kmsg.DescribeLogDirsResponseDirTopicPartition) []kmsg.DescribeLogDirsResponseDirTopic {
+	if n := len(topics); n == 0 || topics[n-1].Topic != topic {
+		topics = append(topics, kmsg.DescribeLogDirsResponseDirTopic{Topic: topic})
+	}
+	t := &topics[len(topics)-1]
+	t.Partitions = append(t.Partitions, p)
+	return topics
 }

@@ -44,7 +44,7 @@ var whenAnswered = map[kafka.Code]string{
 	kafka.NotLeaderOrFollower:     "Another broker leads the partition; also answered for the metadata quorum by a node that does not lead it.",
 	kafka.RequestTimedOut:         "The controller, the disk or the other replicas took longer than the request allowed; what was asked may still happen.",
 	kafka.BrokerNotAvailable:      "A broker that is needed is not registered or is fenced.",
-	kafka.ReplicaNotAvailable:     "Some replicas of the partition cannot be reached from this listener.",
+	kafka.ReplicaNotAvailable:     "Some replicas of the partition cannot be reached from this listener; or, when it is to be moved to another log directory, this broker has none yet.",
 	kafka.MessageTooLarge:         "The batch is larger than the topic's max.message.bytes, or expands to more than the broker allows.",
 	kafka.CoordinatorLoadInProgress: "The broker fetches a new block of producer ids from the controller, or a coordinator is still reading its " +
 		"topic.",
@@ -106,6 +106,7 @@ var whenAnswered = map[kafka.Code]string{
 	kafka.TransactionCoordinatorFenced:       "A transaction marker came from a coordinator that another has replaced.",
 	kafka.TransactionalIDAuthorizationFailed: "A transactional batch was sent without a transactional id, or an authorizer refused the id.",
 	kafka.OperationNotAttempted:              "Nothing was done, because another part of the same request failed.",
+	kafka.LogDirNotFound:                     "The path is none of the broker's log.dirs.",
 	kafka.KafkaStorageError:                  "The log directory of the partition is offline or its disk is full.",
 	kafka.FetchSessionIDNotFound:             "The fetch session is gone; the client begins a new one by itself.",
 	kafka.InvalidFetchSessionEpoch:           "The request does not follow the last one of its fetch session; the client begins a new one by itself.",

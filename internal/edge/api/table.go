@@ -42,6 +42,7 @@ func (b *Broker) entries() []entry {
 		{b.writeTxnMarkersRow(), writeMarkers},
 		{b.txnOffsetCommitRow(), commitInTransaction},
 		{b.describeConfigsRow(), describeConfigs},
+		{b.alterReplicaLogDirsRow(), alterCluster},
 		{b.describeLogDirsRow(), describeCluster},
 		{b.alterConfigsRow(), alterConfigs},
 		{b.createPartitionsRow(), alterTopics},
