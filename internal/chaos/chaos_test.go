@@ -104,7 +104,7 @@ func load(t *testing.T, c *Cluster, o LoadOptions) *Load {
 
 // some is a load for two cores that others use too.
 func some(seed uint64) LoadOptions {
-	return LoadOptions{Plain: 3, OneDisk: 1, Transactional: 2, Pipelines: 2, Members: 2, Seed: seed, Pause: 8 * time.Millisecond}
+	return LoadOptions{Plain: 3, OneDisk: 1, Transactional: 2, Pipelines: 2, Members: 2, Administrators: 1, Seed: seed, Pause: 8 * time.Millisecond}
 }
 
 // judge ends a run. A long one stops its nodes in good order, a short one kills them.

@@ -273,9 +273,9 @@ func (c *Cluster) quorum(ctx context.Context, cl *kgo.Client) (kmsg.DescribeQuor
 	return resp.Topics[0].Partitions[0], nil
 }
 
-// Settled waits until every node votes and every partition has a leader and all its replicas in sync. The error says what is
-// stuck.
-func (c *Cluster) Settled(ctx context.Context) error {
+// Settled waits until every node votes and every partition has a leader and all its replicas in sync, one on each node if it
+// is to be whole. The error says what is stuck.
+func (c *Cluster) Settled(ctx context.Context, whole bool) error {
 	return c.admin(func(cl *kgo.Client, a *kadm.Client) error {
 		why := "nobody was asked"
 		for {
@@ -284,7 +284,7 @@ func (c *Cluster) Settled(ctx context.Context) error {
 					return err
 				}
 			}
-			if why = c.unsettled(ctx, cl, a); why == "" {
+			if why = c.unsettled(ctx, cl, a, whole); why == "" {
 				return nil
 			}
 			select {
@@ -296,7 +296,7 @@ func (c *Cluster) Settled(ctx context.Context) error {
 	})
 }
 
-func (c *Cluster) unsettled(ctx context.Context, cl *kgo.Client, a *kadm.Client) string {
+func (c *Cluster) unsettled(ctx context.Context, cl *kgo.Client, a *kadm.Client, whole bool) string {
 	for _, n := range c.Nodes {
 		if !n.Serving() {
 			return fmt.Sprintf("node %d does not serve", n.ID)
@@ -321,7 +321,7 @@ func (c *Cluster) unsettled(ctx context.Context, cl *kgo.Client, a *kadm.Client)
 	var stuck []string
 	for _, t := range m.Topics.Sorted() {
 		for _, p := range t.Partitions.Sorted() {
-			if p.Leader <= 0 || p.Err != nil || len(p.ISR) != len(p.Replicas) {
+			if p.Leader <= 0 || p.Err != nil || len(p.ISR) != len(p.Replicas) || whole && len(p.ISR) != len(c.Nodes) {
 				stuck = append(stuck, fmt.Sprintf("%s-%d: leader %d, epoch %d, in sync %v of %v, %v", t.Topic, p.Partition,
 					p.Leader, p.LeaderEpoch, p.ISR, p.Replicas, p.Err))
 			}

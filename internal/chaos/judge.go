@@ -30,7 +30,7 @@ func (l *Load) Judge(ctx context.Context, inOrder bool) (wrong []error) {
 	if len(wrong) > 0 {
 		return wrong
 	}
-	note(c.Settle(ctx))
+	note(c.Settled(ctx, true))
 	marks, err := c.Marks(ctx)
 	note(err)
 	if inOrder {

@@ -29,6 +29,7 @@ type LoadOptions struct {
 	Plain, OneDisk, Transactional int // writers of each kind
 	Pipelines                     int // members that copy Plain to Copied exactly once
 	Members                       int // of a group that reads all
+	Administrators                int // that create and change topics and move replicas of the others
 	Pause                         time.Duration
 	Seed                          uint64
 }
@@ -72,6 +73,9 @@ func StartLoad(ctx context.Context, c *Cluster, o LoadOptions) (*Load, error) {
 	}
 	for i := range o.Transactional {
 		l.writers.Go(func() { l.transact(fmt.Sprint("txn-", i), rand.New(rand.NewPCG(o.Seed, uint64(i)))) })
+	}
+	for i := range o.Administrators {
+		l.writers.Go(func() { l.administrate(rand.New(rand.NewPCG(o.Seed, 100+uint64(i)))) })
 	}
 	l.read("reader of all", kgo.ReadUncommitted())
 	l.read("reader of what is committed", kgo.ReadCommitted())

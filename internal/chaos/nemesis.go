@@ -28,7 +28,8 @@ func Faults() []Fault {
 		{"kill -9 of a node", killOne}, {"kill -9 of two nodes", killTwo}, {"kill -9 of all nodes", killAll},
 		{"kill -9 of a leader nobody copied from", killAhead}, {"SIGSTOP of a node", pauseOne}, {"SIGTERM of a node", stopOne},
 		{"rolling restart", roll}, {"lost disk", wipe}, {"one-way partition", oneWay}, {"isolated node", isolate},
-		{"slow links", slow},
+		{"slow links", slow}, {"kill -9 again and again", killLoop}, {"kill -9 while it stops", killStopping},
+		{"kill -9 beside a partition", killBeside},
 	}
 }
 
@@ -67,7 +68,7 @@ const settleLimit = 90 * time.Second
 func (c *Cluster) Settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
-	return c.Settled(ctx)
+	return c.Settled(ctx, false)
 }
 
 func wait(r *rand.Rand, fromMs, toMs int) {
@@ -157,6 +158,55 @@ func pauseOne(ctx context.Context, c *Cluster, r *rand.Rand) error {
 	wait(r, 200, 7000)
 	n.Resume()
 	return nil
+}
+
+// killLoop kills a node that has just been started.
+func killLoop(ctx context.Context, c *Cluster, r *rand.Rand) error {
+	n := c.victim(ctx, r)
+	for range 2 + r.IntN(6) {
+		n.Kill()
+		if err := n.Start(); err != nil {
+			return err
+		}
+		wait(r, 1, 400)
+	}
+	return nil
+}
+
+// killStopping kills a node in the middle of its orderly stop.
+func killStopping(ctx context.Context, c *Cluster, r *rand.Rand) error {
+	n := c.victim(ctx, r)
+	n.askToStop()
+	wait(r, 1, 300)
+	n.Kill()
+	wait(r, 1, 1000)
+	return n.Start()
+}
+
+// killBeside kills a node while another one is cut off, one way or both.
+func killBeside(ctx context.Context, c *Cluster, r *rand.Rand) error {
+	n := c.victim(ctx, r)
+	cut := c.Nodes[n.ID%len(c.Nodes)]
+	both := r.IntN(2) == 0
+	for _, other := range c.Nodes {
+		if other != cut {
+			c.Links.Hold(cut.ID, other.ID, nil)
+			if both {
+				c.Links.Hold(other.ID, cut.ID, nil)
+			}
+		}
+	}
+	wait(r, 1, 3000)
+	n.Kill()
+	wait(r, 1, 2000)
+	if r.IntN(2) == 0 {
+		c.Links.Heal()
+		wait(r, 1, 2000)
+	}
+	if err := n.Start(); err != nil {
+		return err
+	}
+	return c.heal(cut, r)
 }
 
 func stopOne(ctx context.Context, c *Cluster, r *rand.Rand) error {

@@ -99,6 +99,16 @@ func (n *Node) Pause() { n.signal(syscall.SIGSTOP, true) }
 // Resume lets a paused process go on.
 func (n *Node) Resume() { n.signal(syscall.SIGCONT, false) }
 
+// askToStop sends SIGTERM and does not wait.
+func (n *Node) askToStop() {
+	n.Resume()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.cmd != nil {
+		_ = n.cmd.Process.Signal(syscall.SIGTERM)
+	}
+}
+
 func (n *Node) signal(s syscall.Signal, stopped bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
