@@ -67,7 +67,8 @@ func newCluster(s streams) *cobra.Command {
 	f := clientFlagsOf(info)
 	info.RunE = shows(s, f, outputFlag(info), (*session).clusterInfo,
 		func(w io.Writer, v *clusterView) error { return v.print(w) })
-	return group("cluster", "Show the cluster", info, newClusterStatus(s), newClusterBrokers(s), newClusterQuorum(s))
+	return group("cluster", "Show the cluster", info, newClusterStatus(s), newClusterBrokers(s), newClusterQuorum(s),
+		newClusterUp(s))
 }
 
 func (s *session) clusterInfo(ctx context.Context) (*clusterView, error) {

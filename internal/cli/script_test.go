@@ -22,8 +22,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts runs testdata/*.txtar against one node. In a script $DATA is its log directory, $FREE a free port, and
-// MOLDAU_BROKERS names the node.
+// TestScripts runs testdata/*.txtar against one node. In a script $DATA is its log directory, $FREE a free port,
+// $PORTS the first of three for a cluster, and MOLDAU_BROKERS names the node.
 func TestScripts(t *testing.T) {
 	data := t.TempDir()
 	n := startNode(t, data)
@@ -34,6 +34,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("MOLDAU_ADMIN", n.AdminAddress().String())
 			e.Setenv("DATA", data)
 			e.Setenv("FREE", freePort(t))
+			e.Setenv("PORTS", freePorts(t, 3))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -43,6 +44,8 @@ func TestScripts(t *testing.T) {
 			"opens":     opens,
 			"hangs":     hangs,
 			"settled":   settled,
+			"brokers":   brokers,
+			"endnode":   endNode,
 		},
 	})
 }
@@ -80,6 +83,55 @@ func freePort(t *testing.T) string {
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return port
+}
+
+// freePorts gives the first of some ports in a row that are free, as are those of controllers.
+func freePorts(t *testing.T, n int) string {
+	t.Helper()
+	for range 100 {
+		first, err := strconv.Atoi(freePort(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last := first + n + config.ControllerPortStep; last <= 65535 && allFree(first, n) &&
+			allFree(first+config.ControllerPortStep, n) {
+			return strconv.Itoa(first)
+		}
+	}
+	t.Fatal("no free ports")
+	return ""
+}
+
+func allFree(first, n int) bool {
+	for p := range n {
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(first+p)))
+		if err != nil {
+			return false
+		}
+		_ = l.Close()
+	}
+	return true
+}
+
+// brokers N waits until so many brokers are in service.
+func brokers(ts *testscript.TestScript, _ bool, args []string) {
+	for range 600 {
+		if ts.Exec("moldau", "cluster", "brokers", "-o", "json") == nil &&
+			strconv.Itoa(strings.Count(ts.ReadFile("stdout"), `"in service"`)) == args[0] {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	ts.Fatalf("not %s brokers", args[0])
+}
+
+// endnode DIR N kills node N of cluster up, whose data is in DIR.
+func endNode(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(strings.TrimSpace(ts.ReadFile(args[0] + "/node-" + args[1] + ".pid")))
+	ts.Check(err)
+	p, err := os.FindProcess(n)
+	ts.Check(err)
+	ts.Check(p.Kill())
 }
 
 // overwrite FILE POSITION TEXT changes bytes of a file.

@@ -1,0 +1,15 @@
+//go:build unix && !linux
+
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// ownGroup keeps a terminal's ctrl-C from a child, whose parent tells it what to do.
+func ownGroup(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+// endInOrder asks a process to stop in good order.
+func endInOrder(p *os.Process) { _ = p.Signal(syscall.SIGTERM) } // it may have ended just now
