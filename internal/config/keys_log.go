@@ -133,9 +133,10 @@ var logKeys = []Key{
 		inert("a node has no peers yet")),
 	key("replica.high.watermark.checkpoint.interval.ms", Long, "5000", nil, ReadOnly, High,
 		"Time between two writes of the high watermarks (ms)."),
-	key("replica.selector.class", String, null, nil, ReadOnly, Medium,
-		"Java class that picks the replica a consumer reads from (KIP-392).",
-		inert("consumers fetch from the leader")),
+	key("replica.selector.class", String, null, oneOf("org.apache.kafka.common.replica.LeaderSelector",
+		"org.apache.kafka.common.replica.RackAwareReplicaSelector"), ReadOnly, Medium,
+		"Which replica consumers read from (KIP-392): not set or LeaderSelector, the leader; RackAwareReplicaSelector, an in-sync "+
+			"one in the rack that the consumer gives as client.rack."),
 	key("num.replica.fetchers", Int, "1", atLeast(1), ClusterWide, High,
 		"Connections over which a follower fetches from each leader.", throttled),
 	key("num.replica.alter.log.dirs.threads", Int, null, nil, ReadOnly, High,

@@ -35,3 +35,45 @@ func (p *Partition) Followers() (all []FollowerInfo, minISR int, err error) {
 	}
 	return all, p.minISR(), nil
 }
+
+// ReadReplica is a replica that a consumer could read from.
+type ReadReplica struct {
+	Broker   kafka.NodeID
+	End      kafka.Offset
+	CaughtUp time.Time // when it had everything last
+}
+
+// ReadReplicas gives the followers that can serve a consumer at an offset: those in sync that are known to have it
+// (KIP-392). Their own high watermark decides what of it they show. It is empty unless this node leads. Lock-free but for
+// the followers' own locks.
+func (p *Partition) ReadReplicas(offset kafka.Offset) (out []ReadReplica) {
+	s := p.published.Load()
+	if s.role != Leader {
+		return nil
+	}
+	for _, id := range s.isr {
+		r := s.remotes[id]
+		if r == nil {
+			continue
+		}
+		r.mu.Lock()
+		if r.end >= offset && r.start <= offset {
+			out = append(out, ReadReplica{Broker: id, End: r.end, CaughtUp: r.caughtUp})
+		}
+		r.mu.Unlock()
+	}
+	return out
+}
+
+// Offsets gives high watermark and log start without reading.
+//
+// Errors: NotLeaderOrFollower, KafkaStorageError, FencedLeaderEpoch, UnknownLeaderEpoch.
+func (p *Partition) Offsets(epoch kafka.LeaderEpoch) ReadResult {
+	s := p.published.Load()
+	out := ReadResult{HighWatermark: kafka.NoOffset, LastStable: kafka.NoOffset, LogStart: kafka.NoOffset,
+		DivergingEpoch: kafka.NoEpoch, DivergingEnd: kafka.NoOffset}
+	if out.Err = s.readable(epoch, true); out.Err == nil {
+		out.LeaderEpoch, out.HighWatermark, out.LogStart = s.leaderEpoch, s.highWatermark, s.view.Start
+	}
+	return out
+}

@@ -80,6 +80,7 @@ type state struct {
 	atMinISR       bool
 	isr            []kafka.NodeID
 	partitionEpoch kafka.PartitionEpoch
+	remotes        map[kafka.NodeID]*progress // of a leader; the map is never changed
 }
 
 // Limits are the broker-wide bounds partitions share. The zero value limits nothing.
@@ -218,7 +219,7 @@ func (p *Partition) mustLead() error {
 func (p *Partition) publish() moved {
 	old := p.published.Load()
 	s := &state{role: p.role, leader: p.leader, leaderEpoch: p.leaderEpoch, epochStart: p.epochStart,
-		highWatermark: p.highWatermark, lastStable: p.highWatermark, isr: p.isr, partitionEpoch: p.partitionEpoch}
+		highWatermark: p.highWatermark, lastStable: p.highWatermark, isr: p.isr, partitionEpoch: p.partitionEpoch, remotes: p.remotes}
 	if p.log != nil && p.role != Offline && p.role != Gone {
 		s.view = p.log.View()
 		if first := p.log.FirstUnstable(p.highWatermark); first != kafka.NoOffset {

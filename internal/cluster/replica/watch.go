@@ -14,6 +14,8 @@ type Watcher struct {
 	// Replica says that the reader is a follower, which sees the whole log: new records wake it. A high watermark that
 	// rose alone does not, it rides on the next answer.
 	Replica bool
+	// Watermark says that a follower is to hear of that too: consumers read from it.
+	Watermark bool
 	// Durable says that the watcher waits for this node's own disk and nothing else.
 	Durable bool
 }
@@ -26,7 +28,7 @@ func (w *Watcher) wants(m moved) bool {
 	case w.Durable:
 		return m&movedDurable != 0
 	case w.Replica:
-		return m&movedEnd != 0
+		return m&movedEnd != 0 || w.Watermark && m&movedWatermark != 0
 	}
 	return m&movedWatermark != 0
 }

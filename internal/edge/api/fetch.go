@@ -1,6 +1,7 @@
 package api
 
 import (
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -21,7 +22,8 @@ type fetchHandler struct {
 	b        *Broker
 	sessions *fetchSessions
 	replies  fetchReplies
-	maxBytes int // fetch.max.bytes
+	maxBytes int  // fetch.max.bytes
+	near     bool // consumers are sent to replicas in their rack (replica.selector.class)
 }
 
 func (b *Broker) fetchRow() server.API {
@@ -30,7 +32,8 @@ func (b *Broker) fetchRow() server.API {
 }
 
 func newFetchHandler(b *Broker) *fetchHandler {
-	return &fetchHandler{b: b, sessions: newFetchSessions(b), maxBytes: b.Config.Int("fetch.max.bytes")}
+	return &fetchHandler{b: b, sessions: newFetchSessions(b), maxBytes: b.Config.Int("fetch.max.bytes"),
+		near: b.Config.Text("replica.selector.class") == rackAwareSelector}
 }
 
 // fetchOp is one Fetch request on its way.
@@ -41,7 +44,8 @@ type fetchOp struct {
 
 	replica       kafka.NodeID // NoNode: a consumer or a tool
 	replicaEpoch  kafka.BrokerEpoch
-	fromFollower  bool // a replica that only follows may answer (KIP-392)
+	fromFollower  bool   // a replica that only follows may answer (KIP-392)
+	rack          string // of a consumer that may be sent elsewhere, "" otherwise
 	readCommitted bool
 	minBytes      int
 	maxBytes      int
@@ -98,6 +102,9 @@ func (h *fetchHandler) begin(c *server.Call, req *kmsg.FetchRequest) *fetchOp {
 	}
 	op.replica = replicaOf(id)
 	op.fromFollower = op.replica == kafka.NoNode && (req.Version >= 11 || id == debuggingReplica)
+	if h.near && op.replica == kafka.NoNode && req.Version >= 11 {
+		op.rack = strings.Clone(req.Rack)
+	}
 	op.readCommitted = req.IsolationLevel == 1 && op.replica == kafka.NoNode
 	op.maxBytes = min(int(req.MaxBytes), h.maxBytes)
 	op.minBytes = min(int(req.MinBytes), op.maxBytes)

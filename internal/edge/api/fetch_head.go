@@ -137,7 +137,7 @@ func (op *fetchOp) partition(w *fetchWriter, image *metadata.Image, p *fetchResu
 		w.int64(int64(p.LogStart))
 	}
 	switch {
-	case op.readCommitted && p.code == 0 && !p.diverges() || p.unread:
+	case op.readCommitted && p.code == 0 && !p.diverges() && p.preferred == kafka.NoNode || p.unread:
 		w.arrayLen(len(p.Aborted))
 		for _, a := range p.Aborted {
 			w.int64(int64(a.ProducerID))
@@ -148,7 +148,7 @@ func (op *fetchOp) partition(w *fetchWriter, image *metadata.Image, p *fetchResu
 		w.nullArray()
 	}
 	if op.version >= 11 {
-		w.int32(-1) // preferred read replica
+		w.int32(int32(p.preferred))
 	}
 	w.bytesLen(p.Size())
 	w.cut = len(w.b)

@@ -91,12 +91,17 @@ func (c *headCase) partition(topic string) (fetchResult, kmsg.FetchResponseTopic
 	v := c.op.version
 	want := kmsg.NewFetchResponseTopicPartition()
 	want.RecordBatches = []byte{}
-	r := fetchResult{entry: &fetchEntry{topic: topic, id: topicID(topic), partition: int32(c.rnd.IntN(3))},
+	r := fetchResult{entry: &fetchEntry{topic: topic, id: topicID(topic), partition: int32(c.rnd.IntN(3))}, preferred: kafka.NoNode,
 		ReadResult: replica.ReadResult{HighWatermark: kafka.Offset(c.rnd.Int64()), LastStable: kafka.Offset(c.rnd.Int64()),
 			LogStart: kafka.Offset(c.rnd.Int64()), DivergingEpoch: kafka.NoEpoch, DivergingEnd: kafka.NoOffset}}
 	want.Partition, want.HighWatermark, want.LastStableOffset = r.entry.partition, int64(r.HighWatermark), int64(r.LastStable)
 	want.LogStartOffset = int64(r.LogStart)
-	switch c.rnd.IntN(5) {
+	switch c.rnd.IntN(6) {
+	case 5:
+		if v >= 11 {
+			r.preferred = kafka.NodeID(c.rnd.IntN(9))
+			want.PreferredReadReplica = int32(r.preferred)
+		}
 	case 0:
 		r.code = []kafka.Code{kafka.NotLeaderOrFollower, kafka.FencedLeaderEpoch, kafka.KafkaStorageError,
 			kafka.OffsetOutOfRange}[c.rnd.IntN(4)]
@@ -111,7 +116,7 @@ func (c *headCase) partition(topic string) (fetchResult, kmsg.FetchResponseTopic
 	if r.code == kafka.KafkaStorageError && v <= 5 {
 		want.ErrorCode = int16(kafka.NotLeaderOrFollower)
 	}
-	listed := c.op.readCommitted && r.code == 0 && r.DivergingEpoch == kafka.NoEpoch
+	listed := c.op.readCommitted && r.code == 0 && r.DivergingEpoch == kafka.NoEpoch && r.preferred == kafka.NoNode
 	if listed || r.unread {
 		want.AbortedTransactions = []kmsg.FetchResponseTopicPartitionAbortedTransaction{}
 	}

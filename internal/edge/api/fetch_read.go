@@ -18,6 +18,8 @@ type fetchResult struct {
 	// sends an empty list of aborted transactions instead of none.
 	unread    bool
 	throttled bool // what followers are given of the partition counts against the quota
+	// preferred is the replica that the consumer is sent to, NoNode for none.
+	preferred kafka.NodeID
 	// mayHaveMore says that there is more to read than was given.
 	mayHaveMore bool
 }
@@ -39,7 +41,7 @@ func (op *fetchOp) collect(final bool) (server.Reply, bool) {
 	reply := op.h.replies.get()
 	bytes, unread, urgent := 0, 0, false
 	for _, e := range entries {
-		reply.results = append(reply.results, fetchResult{entry: e})
+		reply.results = append(reply.results, fetchResult{entry: e, preferred: kafka.NoNode})
 		r := &reply.results[len(reply.results)-1]
 		op.look(image, r, op.maxBytes-bytes, bytes == 0)
 		bytes += r.Size()
@@ -83,6 +85,12 @@ func (op *fetchOp) throttled(part *replica.Partition) bool {
 		quota.Exceeded(op.h.b.Now())
 }
 
+// tellsWatermark says whether a follower that consumers read from is behind in what it may show them. Elsewhere the high
+// watermark rides on the next answer.
+func (op *fetchOp) tellsWatermark(part *replica.Partition, e *fetchEntry) bool {
+	return op.set.watcher.Watermark && op.session != nil && part.HighWatermark() != e.sentHighWatermark
+}
+
 func isThrottled(part *replica.Partition) bool {
 	c := part.Config()
 	return c != nil && c.LeaderThrottled.Has(part.TopicPartition().Partition)
@@ -90,7 +98,7 @@ func isThrottled(part *replica.Partition) bool {
 
 // urgent says that the reader must hear of this at once.
 func (r *fetchResult) urgent() bool {
-	return !r.unread && (r.code != 0 || r.DivergingEpoch != kafka.NoEpoch)
+	return !r.unread && (r.code != 0 || r.DivergingEpoch != kafka.NoEpoch || r.preferred != kafka.NoNode)
 }
 
 // nothingRead is what is told with an error.
@@ -111,6 +119,9 @@ func (op *fetchOp) look(image *metadata.Image, r *fetchResult, room int, whole b
 		op.set.watch(e, part) // before it is read: what moves from here on is not missed
 	}
 	if r.code = op.refuseFollower(image, part, e); r.code != 0 {
+		return
+	}
+	if op.redirect(image, part, r) {
 		return
 	}
 	if op.throttled(part) {
@@ -176,9 +187,10 @@ func (op *fetchOp) keep(reply *fetchReply, done bool) {
 	for i := range reply.results {
 		r := &reply.results[i]
 		e := r.entry
-		changed := r.Size() > 0 || r.code != 0 || r.DivergingEpoch != kafka.NoEpoch ||
+		changed := r.Size() > 0 || r.code != 0 || r.DivergingEpoch != kafka.NoEpoch || r.preferred != kafka.NoNode ||
 			r.HighWatermark != e.sentHighWatermark || r.LogStart != e.sentLogStart
-		again := r.code != 0 || r.DivergingEpoch != kafka.NoEpoch || r.mayHaveMore || op.replica != kafka.NoNode
+		again := r.code != 0 || r.DivergingEpoch != kafka.NoEpoch || r.mayHaveMore || op.replica != kafka.NoNode ||
+			r.preferred != kafka.NoNode
 		switch {
 		case done && r.Size() > 0:
 			last = append(last, e)
@@ -217,6 +229,10 @@ func (op *fetchOp) enough() bool {
 			unread++
 		default:
 			s.watch(e, part) // before the look, so that nothing moves unseen
+			if op.tellsWatermark(part, e) {
+				urgent = true
+				break
+			}
 			if op.throttled(part) {
 				break
 			}

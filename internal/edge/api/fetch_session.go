@@ -87,6 +87,7 @@ func (c *fetchSessions) attach(op *fetchOp, req *kmsg.FetchRequest) kafka.Code {
 	}
 	op.full = true
 	op.set = newFetchSet(req.Version >= 13, op.replica != kafka.NoNode)
+	op.set.watcher.Watermark = op.h.near
 	op.set.entries = c.entries(req)
 	if req.SessionEpoch == newSessionEpoch {
 		c.create(op)
