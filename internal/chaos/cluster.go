@@ -3,6 +3,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -277,19 +278,23 @@ func (c *Cluster) quorum(ctx context.Context, cl *kgo.Client) (kmsg.DescribeQuor
 // is to be whole. The error says what is stuck.
 func (c *Cluster) Settled(ctx context.Context, whole bool) error {
 	return c.admin(func(cl *kgo.Client, a *kadm.Client) error {
-		why := "nobody was asked"
+		why, began := "nobody was asked", time.Now()
 		for {
 			for _, n := range c.Nodes {
 				if err := n.Ended(); err != nil {
 					return err
 				}
 			}
+			before := why
 			if why = c.unsettled(ctx, cl, a, whole); why == "" {
+				if took := time.Since(began); took > 5*time.Second {
+					c.Logf("  settled after %v, the last to come: %.300s", took.Round(time.Millisecond), before)
+				}
 				return nil
 			}
 			select {
 			case <-ctx.Done():
-				return errors.New("the cluster does not settle: " + why)
+				return errors.New("the cluster does not settle: " + cmp.Or(before, why)) // the last may be that time is up
 			case <-time.After(100 * time.Millisecond):
 			}
 		}
@@ -306,7 +311,7 @@ func (c *Cluster) unsettled(ctx context.Context, cl *kgo.Client, a *kadm.Client,
 	switch {
 	case err != nil:
 		return err.Error()
-	case q.LeaderID <= 0 || len(q.CurrentVoters) != len(c.Nodes) || len(q.Observers) > 0:
+	case q.LeaderID <= 0 || len(q.CurrentVoters) != len(c.Nodes): // what is left of a lost disk is an observer for minutes
 		return fmt.Sprintf("the quorum is %+v", q)
 	}
 	limited, cancel := context.WithTimeout(ctx, 2*time.Second)
