@@ -39,6 +39,11 @@ type control struct {
 	// deathwatch is told when this controller takes office; nil on a lone node.
 	deathwatch *deathwatch
 
+	// foundedWith are voters of the settings whose disks are known to be as old as this node's.
+	foundedWith map[kafka.NodeID]kafka.UUID
+	// late is called, beside the loop, when a voter that came late may vote; nil when it did not, or does already.
+	late func() error
+
 	kraftVersion atomic.Int32
 	committedEnd atomic.Int64 // high watermark of the metadata log, -1 while not known
 	voters       atomic.Int32
@@ -175,12 +180,12 @@ func (c *control) Describe() *promise.Promise[api.QuorumReply] {
 	out := &promise.Promise[api.QuorumReply]{}
 	ok := c.post(func() {
 		d, err := c.pump.Describe(c.now())
-		if err != nil { // who founds or joins wants to know the voters all the same
-			s := c.pump.State()
-			d = quorum.Description{Leader: kafka.NoNode, Epoch: kafka.NoEpoch, HighWatermark: kafka.NoOffset, Nodes: s.Voters}
-			for _, v := range s.Voters {
-				d.Voters = append(d.Voters, quorum.ReplicaDescription{Key: v.Key, LogEnd: kafka.NoOffset, LastFetchMs: -1,
-					LastCaughtUpMs: -1})
+		if err != nil {
+			d = c.describeVoters()
+		}
+		for i := range d.Voters {
+			if key := &d.Voters[i].Key; key.Directory.IsZero() {
+				key.Directory = c.foundedWith[key.ID]
 			}
 		}
 		out.Set(api.QuorumReply{Description: d, Err: err})
@@ -189,6 +194,21 @@ func (c *control) Describe() *promise.Promise[api.QuorumReply] {
 		out.Set(api.QuorumReply{Err: kafka.NotLeaderOrFollower})
 	}
 	return out
+}
+
+// describeVoters is what a replica that does not lead tells: who founds or joins wants to know the voters all the same, and
+// whether there is anything yet that a voter could have forgotten.
+func (c *control) describeVoters() quorum.Description {
+	s := c.pump.State()
+	d := quorum.Description{Leader: kafka.NoNode, Epoch: kafka.NoEpoch, HighWatermark: kafka.NoOffset, Nodes: s.Voters}
+	for _, v := range s.Voters {
+		r := quorum.ReplicaDescription{Key: v.Key, LogEnd: kafka.NoOffset, LastFetchMs: -1, LastCaughtUpMs: -1}
+		if v.Key.ID == c.settings.Node && (s.Epoch == 0 || s.LogEnd > 0) {
+			r.LogEnd = s.LogEnd
+		}
+		d.Voters = append(d.Voters, r)
+	}
+	return d
 }
 
 // run is the loop. It ends after stop, or when the pump cannot go on.
@@ -279,6 +299,15 @@ func (c *control) observe() {
 	}
 	c.metrics.quorumState(s, c.epoch != kafka.NoEpoch)
 	c.settings.KRaftVersion = s.KRaftVersion
+	if forget := c.late; forget != nil && !s.Late {
+		c.late = nil
+		c.log.Info("this voter has caught up and votes from now on")
+		c.workers.Go(func() {
+			if err := forget(); err != nil {
+				c.log.Warn("the mark of a late voter stays; the next start waits again", "error", err)
+			}
+		})
+	}
 	c.exchange.observe(s)
 }
 

@@ -41,31 +41,38 @@ const (
 // foundingLane keeps these questions off the connections that the quorum will use.
 const foundingLane = "founding"
 
-// founders is the founding of a cluster from the list of its nodes. Every node asks all others who they are. When all are
-// new, each writes the same first voters down and begins; a node that finds itself among the voters of one that has begun
-// does the same. Any other comes too late to found, or lost its disk, and joins as an observer: an empty log never votes in
-// the place of one that was lost.
+// founders is how a node without an identity gets one: the founding of a cluster from the list of its nodes, or the
+// joining of one that is there. The list is that of --cluster, of controller.quorum.bootstrap.servers or of
+// controller.quorum.voters. Every listed node asks all others who they are. When all are new, each writes the same first
+// voters down and begins; a node that finds itself among the voters of one that has begun does the same. Any other comes too
+// late to found, or lost its disk, and joins as an observer: an empty log never votes in the place of one that was lost.
 type founders struct {
 	n         *Node
-	entries   []config.Endpoint // where controllers listen, in the order that numbers the nodes
-	own       int
+	entries   []config.Endpoint // where controllers listen, in an order that is the same on every node
+	own       int               // the entry that is this node; -1: it is none of them
 	directory kafka.UUID
+	// verdict says what the node becomes, if that is clear by what the others told.
+	verdict func(seen []*sighting) (founded, bool)
+	// numbered says that the list gives the nodes their numbers.
+	numbered bool
+	// static says that the voters are those of the settings (kraft.version 0).
+	static bool
 }
 
 // settleIdentity finds out who the node is before anything is opened: what meta.properties says, else what the nodes of the
-// cluster agree on.
+// cluster agree on. A lone node is founded when its directories are opened.
 func (n *Node) settleIdentity(ctx context.Context) error {
-	list := n.config.Text(config.ClusterKey)
-	if list == "" {
+	if alone(n.self) {
 		return nil
 	}
+	listed := n.config.Text(config.ClusterKey) != ""
 	meta, err := existing(n.o.FS, n.self)
 	if errors.Is(err, fs.ErrNotExist) {
-		if meta, err = n.foundCluster(ctx, list); err != nil {
+		if meta, err = n.foundCluster(ctx); err != nil {
 			return fmt.Errorf("founding: %w", err)
 		}
 	}
-	if err != nil {
+	if err != nil || !listed {
 		return err
 	}
 	if n.config.IsSet("node.id") && n.self.ID != meta.NodeID {
@@ -78,32 +85,55 @@ func (n *Node) settleIdentity(ctx context.Context) error {
 	return nil
 }
 
-func (n *Node) foundCluster(ctx context.Context, list string) (log.MetaProperties, error) {
-	f := &founders{n: n}
-	if err := f.prepare(list); err != nil {
-		return log.MetaProperties{}, err
-	}
-	answers, err := f.answer()
+func (n *Node) foundCluster(ctx context.Context) (log.MetaProperties, error) {
+	f, err := newFounders(n)
 	if err != nil {
 		return log.MetaProperties{}, err
 	}
-	outcome, err := f.agree(ctx)
-	answers.Close()
+	outcome, err := f.settle(ctx)
 	if err != nil {
 		return log.MetaProperties{}, err
 	}
 	return f.write(outcome)
 }
 
-// prepare finds the node's place in the list and makes its directory id durable.
-func (f *founders) prepare(list string) error {
-	n := f.n
+// settle finds out what the node becomes. A listed one tells the others of itself meanwhile.
+func (f *founders) settle(ctx context.Context) (founded, error) {
+	if f.own >= 0 {
+		answers, err := f.answer()
+		if err != nil {
+			return founded{}, err
+		}
+		defer answers.Close()
+	}
+	return f.agree(ctx)
+}
+
+// newFounders finds the node's place in the list and makes its directory id durable.
+func newFounders(n *Node) (*founders, error) {
+	f := &founders{n: n, own: -1}
+	var err error
+	switch list := n.config.Text(config.ClusterKey); {
+	case list != "":
+		err = f.fromList(list)
+	case len(n.self.Voters) > 0:
+		f.fromVoters()
+	default:
+		err = f.fromBootstrap()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f, f.ownDirectory()
+}
+
+// fromList takes the list of --cluster.
+func (f *founders) fromList(list string) error {
 	all, err := config.ParseCluster(list)
 	if err != nil {
 		return err
 	}
-	mine := n.controllerEndpoints()[0]
-	f.own = -1
+	mine := f.n.controllerEndpoints()[0]
 	for i, e := range all {
 		e.Port += config.ControllerPortStep
 		f.entries = append(f.entries, e)
@@ -111,9 +141,16 @@ func (f *founders) prepare(list string) error {
 			f.own = i
 		}
 	}
+	f.verdict, f.numbered = f.judge, true
 	if f.own < 0 {
 		return fmt.Errorf("%s:%d, where this node's controller is reached, is not in the list", mine.Host, mine.Port)
 	}
+	return nil
+}
+
+// ownDirectory makes the directory id that the node tells the others durable, or finds it again.
+func (f *founders) ownDirectory() error {
+	n := f.n
 	if err := n.o.FS.MkdirAll(n.self.MetadataDir); err != nil {
 		return err
 	}
@@ -126,6 +163,7 @@ func (f *founders) prepare(list string) error {
 			}
 		}
 	}
+	var err error
 	if f.directory, err = kafka.NewUUID(rand.Reader); err != nil {
 		return err
 	}
@@ -162,13 +200,18 @@ func hashID(kind string, words ...string) string {
 type founded struct {
 	id      kafka.NodeID
 	cluster string
-	voters  quorum.VoterSet // nil: it joins later
+	voters  quorum.VoterSet // nil: it joins later, or the voters are those of the settings
+	// late says of one of the settings' voters that the quorum is there already: it may be a voter that lost its disk.
+	late bool
+	// together are the directories of the voters that were new at the same time.
+	together map[kafka.NodeID]kafka.UUID
 }
 
 // sighting is what another node has told.
 type sighting struct {
 	cluster string
 	isNew   bool // not founded
+	fresh   bool // founded, and its log has nothing yet, nor was there an election
 	certain bool // its leader tells
 	voters  quorum.VoterSet
 	// controllers are the registered ones.
@@ -180,7 +223,7 @@ func (f *founders) agree(ctx context.Context) (founded, error) {
 	told := time.Time{}
 	for {
 		seen := f.look(ctx)
-		if out, ok := f.judge(seen); ok {
+		if out, ok := f.verdict(seen); ok {
 			return out, nil
 		}
 		if now := f.n.o.Now(); now.Sub(told) > 10*time.Second {
@@ -204,10 +247,14 @@ func (f *founders) tell(seen []*sighting) {
 	for i, s := range seen {
 		switch {
 		case i == f.own:
+		case s == nil && f.own < 0:
+			f.n.log.Warn("no answer from a controller; the node joins the cluster that one of them tells", "address", f.entries[i].Address())
 		case s == nil:
 			f.n.log.Warn("the founding of the cluster waits for a node", "address", f.entries[i].Address())
 		case s.isNew && s.cluster != f.listHash():
 			f.n.log.Error("a node was given another list of nodes", "address", f.entries[i].Address())
+		case s.isNew && f.own >= 0 && !f.numbered && len(s.voters) == 1 && s.voters[0].Key.ID == f.n.self.ID:
+			f.n.log.Error("a node has the same node.id", "address", f.entries[i].Address(), "node", int32(f.n.self.ID))
 		}
 	}
 }
@@ -248,7 +295,7 @@ func inquire(send func(kmsg.Request) kmsg.Response) *sighting {
 	who := kmsg.NewPtrDescribeClusterRequest()
 	who.Version, who.EndpointType = 1, 2 // of controllers
 	described, ok := send(what).(*kmsg.DescribeQuorumResponse)
-	if !ok || len(described.Topics) != 1 || len(described.Topics[0].Partitions) != 1 {
+	if !ok {
 		return nil
 	}
 	cluster, ok := send(who).(*kmsg.DescribeClusterResponse)
@@ -259,10 +306,14 @@ func inquire(send func(kmsg.Request) kmsg.Response) *sighting {
 }
 
 func sighted(cluster *kmsg.DescribeClusterResponse, r *kmsg.DescribeQuorumResponse) *sighting {
+	s := &sighting{cluster: cluster.ClusterID}
+	if len(r.Topics) != 1 || len(r.Topics[0].Partitions) != 1 {
+		return s // of another make, and it does not lead
+	}
 	p := r.Topics[0].Partitions[0]
-	s := &sighting{cluster: cluster.ClusterID, isNew: p.ErrorCode == 0 && p.LeaderID < 0,
-		certain: p.ErrorCode == 0 && p.LeaderID >= 0}
+	s.isNew, s.certain = p.ErrorCode == 0 && p.LeaderID < 0, p.ErrorCode == 0 && p.LeaderID >= 0
 	for _, v := range p.CurrentVoters {
+		s.fresh = s.fresh || p.ErrorCode != 0 && v.LogEndOffset == 0
 		key := quorum.ReplicaKey{ID: kafka.NodeID(v.ReplicaID), Directory: v.ReplicaDirectoryID}
 		var at []quorum.Endpoint
 		for _, x := range r.Nodes {
@@ -307,22 +358,42 @@ func (f *founders) judge(seen []*sighting) (founded, bool) {
 	switch {
 	case certain != nil:
 		return founded{id: f.vacancy(certain), cluster: certain.cluster}, true
-	case everybodyIsNew:
+	case everybodyIsNew && f.distinct(seen):
 		return f.together(seen), true
 	}
 	return founded{}, false
 }
 
+// numberOf gives the number of an entry's node at a founding by all.
+func (f *founders) numberOf(i int, seen []*sighting) kafka.NodeID {
+	switch {
+	case f.numbered:
+		return kafka.NodeID(i + 1)
+	case i == f.own:
+		return f.n.self.ID
+	}
+	return seen[i].voters[0].Key.ID
+}
+
+// distinct says whether no two of the nodes have the same number.
+func (f *founders) distinct(seen []*sighting) bool {
+	ids := map[kafka.NodeID]bool{}
+	for i := range f.entries {
+		ids[f.numberOf(i, seen)] = true
+	}
+	return len(ids) == len(f.entries)
+}
+
 // together is the outcome of a founding by all: the same on every node.
 func (f *founders) together(seen []*sighting) founded {
-	out := founded{id: kafka.NodeID(f.own + 1)}
+	out := founded{id: f.numberOf(f.own, seen)}
 	words := f.addresses()
 	for i, e := range f.entries {
 		directory := f.directory
 		if i != f.own {
 			directory = seen[i].voters[0].Key.Directory
 		}
-		key := quorum.ReplicaKey{ID: kafka.NodeID(i + 1), Directory: directory}
+		key := quorum.ReplicaKey{ID: f.numberOf(i, seen), Directory: directory}
 		out.voters = out.voters.With(quorum.NewVoter(key, []quorum.Endpoint{f.endpoint(e)}))
 		words = append(words, directory.String())
 	}
@@ -337,6 +408,9 @@ func (f *founders) endpoint(e config.Endpoint) quorum.Endpoint {
 // vacancy is the number of a node that joins: the one that its address is known by, else the k-th that is free, k being its
 // place among the nodes of the list that the cluster does not know.
 func (f *founders) vacancy(s *sighting) kafka.NodeID {
+	if !f.numbered {
+		return f.n.self.ID
+	}
 	known := slices.Concat(s.controllers, []quorum.Voter(s.voters))
 	idOf := func(e config.Endpoint) (kafka.NodeID, bool) {
 		i := slices.IndexFunc(known, func(v quorum.Voter) bool {
@@ -374,19 +448,27 @@ func (f *founders) write(x founded) (log.MetaProperties, error) {
 	if err := discardUnfounded(n.o.FS, n.self.MetadataDir); err != nil {
 		return meta, err
 	}
-	o := n.foundingFormat()
-	o.Voters = x.voters
-	if len(x.voters) > 2 && !n.config.IsSet(minISRKey) {
-		o.Records = append(o.Records, &metadata.ConfigRecord{ResourceType: metadata.BrokerResource, Name: minISRKey, Value: new("2")})
+	if n.self.IsController {
+		o := n.foundingFormat()
+		o.Voters, o.Static = x.voters, f.static
+		if f.numbered && len(x.voters) > 2 && !n.config.IsSet(minISRKey) {
+			o.Records = append(o.Records, &metadata.ConfigRecord{ResourceType: metadata.BrokerResource, Name: minISRKey, Value: new("2")})
+		}
+		if err := quorum.Format(n.o.FS, n.self.MetadataDir, o); err != nil {
+			return meta, err
+		}
 	}
-	if err := quorum.Format(n.o.FS, n.self.MetadataDir, o); err != nil {
-		return meta, err
+	if x.late {
+		if err := markLate(n.o.FS, n.self.MetadataDir); err != nil {
+			return meta, err
+		}
 	}
 	if err := log.FormatDir(n.o.FS, n.self.MetadataDir, meta); err != nil {
 		return meta, err
 	}
 	_ = n.o.FS.Remove(path.Join(n.self.MetadataDir, foundingFile)) // meta.properties rules now
-	n.log.Info("the node is founded", "node", int32(x.id), "cluster", x.cluster, "founder", len(x.voters) > 0)
+	n.foundedWith = x.together
+	n.log.Info("the node is founded", "node", int32(x.id), "cluster", x.cluster, "founder", len(x.voters)+len(x.together) > 0)
 	return meta, nil
 }
 

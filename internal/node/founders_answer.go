@@ -46,7 +46,7 @@ func (f *founders) describeCluster() kmsg.Response {
 }
 
 func (f *founders) describeQuorum() kmsg.Response {
-	id := int32(f.own + 1)
+	id := int32(f.numberOf(f.own, nil))
 	self := kmsg.NewDescribeQuorumResponseTopicPartitionReplicaState()
 	self.ReplicaID, self.ReplicaDirectoryID, self.LogEndOffset = id, f.directory, -1
 	p := kmsg.NewDescribeQuorumResponseTopicPartition()

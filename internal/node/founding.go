@@ -14,9 +14,9 @@ import (
 	"moldau/internal/storage/log"
 )
 
-// found makes the metadata directory of a new node: a lone one founds a cluster of its own (as `kafka-storage format
-// --standalone` does), the voters of controller.quorum.voters found theirs together. The metadata comes first and
-// meta.properties last: a crash in between leaves a directory that is founded again.
+// found makes the metadata directory of a lone node, which founds a cluster of its own (as `kafka-storage format
+// --standalone` does). The metadata comes first and meta.properties last: a crash in between leaves a directory that is
+// founded again. All other nodes are founded by founders.
 func (n *Node) found() (log.MetaProperties, error) {
 	id, err := kafka.NewUUID(rand.Reader)
 	if err != nil {
@@ -33,14 +33,12 @@ func (n *Node) found() (log.MetaProperties, error) {
 	if err := discardUnfounded(n.o.FS, n.self.MetadataDir); err != nil {
 		return meta, err
 	}
-	if n.self.IsController {
-		o := n.foundingFormat()
-		if o.Static = len(n.self.Voters) > 0; !o.Static {
-			o.Voters = quorum.Standalone(quorum.ReplicaKey{ID: n.self.ID, Directory: id}, n.controllerEndpoints())
-		}
-		if err := quorum.Format(n.o.FS, n.self.MetadataDir, o); err != nil {
-			return meta, err
-		}
+	o := n.foundingFormat()
+	if o.Static = len(n.self.Voters) > 0; !o.Static {
+		o.Voters = quorum.Standalone(quorum.ReplicaKey{ID: n.self.ID, Directory: id}, n.controllerEndpoints())
+	}
+	if err := quorum.Format(n.o.FS, n.self.MetadataDir, o); err != nil {
+		return meta, err
 	}
 	return meta, log.FormatDir(n.o.FS, n.self.MetadataDir, meta)
 }

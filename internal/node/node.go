@@ -101,12 +101,14 @@ type Node struct {
 	peers      *peer.Pool
 	relay      *relay
 	deathwatch *deathwatch
-	metrics    *metrics
-	producers  *producerIDs
-	upkeep     *upkeep
-	admin      *admin
-	marker     *incarnation
-	throttles  *throttles
+	// foundedWith are the voters of the settings that were new when this node was, with their directories.
+	foundedWith map[kafka.NodeID]kafka.UUID
+	metrics     *metrics
+	producers   *producerIDs
+	upkeep      *upkeep
+	admin       *admin
+	marker      *incarnation
+	throttles   *throttles
 	// replication copies from leaders, inSync tells the controller who keeps up.
 	replication *replication
 	inSync      *inSync
@@ -261,6 +263,12 @@ func (n *Node) openControl() error {
 	if config.Bootstrap, bad = n.bootstrapServers(); bad != nil {
 		return bad
 	}
+	if config.Late, err = isLate(n.o.FS, n.self.MetadataDir); err != nil {
+		return err
+	}
+	if config.Late {
+		n.log.Warn("this voter was given a new disk, and the quorum is there already: it votes when it has caught up")
+	}
 	s1, s2 := n.o.Seed()
 	pump, err := quorum.Open(n.dirs.metadata, config, n.o.Now(), rand.New(rand.NewPCG(s1, s2)))
 	if err != nil {
@@ -280,6 +288,10 @@ func (n *Node) openControl() error {
 		settings.BrokerSession = 3 * time.Second // every registered broker is ours
 	}
 	n.control = newControl(pump, settings, n.o, n)
+	n.control.foundedWith = n.foundedWith
+	if config.Late {
+		n.control.late = func() error { return forgetLate(n.o.FS, n.self.MetadataDir) }
+	}
 	n.metrics.watchControl(n.control, n.publisher)
 	n.producers = newProducerIDs(n)
 	return nil

@@ -30,6 +30,11 @@ type Config struct {
 	// that a new cluster does not wait for an election timer.
 	FirstAtOnce bool
 
+	// Late says that this replica's disk was new when the quorum was not. It may be a voter, by controller.quorum.voters,
+	// that has lost what it acknowledged and whom it gave its votes: it neither votes nor stands for election until
+	// it has caught up with a leader that goes on committing.
+	Late bool
+
 	// AutoJoin makes an observer with the controller role ask to become a voter:
 	// controller.quorum.auto.join.enable.
 	AutoJoin bool

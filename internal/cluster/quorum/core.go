@@ -145,6 +145,7 @@ type Core struct {
 	nextRequest uint64
 	parked      []parkedFetch // of a leader; answered with an error when it leads no more
 	change      *voterChange  // of a leader, one at a time
+	late        *late         // of a replica that may not vote yet
 	shutdown    bool          // the replica stops: it hands over and refuses to serve
 	persisted   election
 	wake        time.Time // earliest time at which a tick matters
@@ -153,8 +154,12 @@ type Core struct {
 
 // NewCore makes a replica that has not started.
 func NewCore(c Config, log LogView, voters *VoterHistory, rnd *rand.Rand) *Core {
-	return &Core{config: c.withDefaults(), log: log, rnd: rnd, voters: voters,
+	core := &Core{config: c.withDefaults(), log: log, rnd: rnd, voters: voters,
 		leader: kafka.NoNode, voted: NoReplica, highWatermark: kafka.NoOffset}
+	if c.Late {
+		core.late = &late{end: kafka.NoOffset}
+	}
+	return core
 }
 
 // Step takes one event and gives what is to be done about it.
@@ -218,7 +223,7 @@ func (c *Core) election() ElectionState {
 // committed.
 func (c *Core) standsForElection() bool {
 	removed := c.voters.LatestOffset() >= c.highWatermark && c.voters.previous().Contains(c.config.Self)
-	return c.config.CanVote && (removed || c.voters.Latest().Contains(c.config.Self))
+	return c.mayVote() && (removed || c.voters.Latest().Contains(c.config.Self))
 }
 
 // others are the voters without this node.
@@ -232,6 +237,9 @@ func (c *Core) position() OffsetAndEpoch {
 // start takes up where the last run ended.
 func (c *Core) start(now time.Time, s ElectionState) {
 	c.persisted = s.election()
+	if c.late != nil {
+		c.late.since = now
+	}
 	c.epoch, c.leader, c.voted = s.Epoch, s.Leader, s.Voted
 	last := c.log.LastEpoch()
 	switch {

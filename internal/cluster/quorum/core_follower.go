@@ -102,13 +102,17 @@ func (c *Core) sendFetch(now time.Time, to Peer) {
 	at := c.position()
 	m := c.numbered(now, to, &FetchRequest{ClusterID: &c.config.ClusterID, Replica: c.config.Self, Epoch: c.epoch,
 		Offset: at.Offset, LastEpoch: at.Epoch, HighWatermark: c.highWatermark,
-		MaxWaitMs: int32(fetchMaxWait.Milliseconds()), MaxBytes: c.config.FetchMaxBytes})
+		MaxWaitMs: int32(c.fetchWait().Milliseconds()), MaxBytes: c.config.FetchMaxBytes})
 	if c.config.CanVote && at.Offset > c.log.Durable() && !flaw.In(flaw.FetchUnsynced) {
 		c.out.SendSynced = append(c.out.SendSynced, m)
 	} else {
 		c.out.Send = append(c.out.Send, m)
 	}
 }
+
+// fetchWait is how long the leader may park a Fetch. It has to be well within the time after which its silence means that
+// it is gone: else an idle quorum would do nothing but elect.
+func (c *Core) fetchWait() time.Duration { return min(fetchMaxWait, c.config.FetchTimeout/2) }
 
 // fetchFromAny sends a Fetch to a bootstrap server, or to a voter if none is configured: it answers who
 // leads.
@@ -179,6 +183,7 @@ func (c *Core) onFetchResponse(now time.Time, peer kafka.NodeID, asked *FetchReq
 			f.busy, c.out.Fetched = true, r.Records
 		} else {
 			c.caughtUpWith()
+			c.mayEndLateness(now)
 		}
 	}
 	f.fetched, f.fetchBy, c.heard = true, now.Add(c.config.FetchTimeout), c.epoch

@@ -82,7 +82,7 @@ func (a args) position(key string) *OffsetAndEpoch {
 
 // run executes a command:
 //
-//	start id=1 voters=(1,2) [observer] [dynamic] [bootstrap] [epoch= leader= voted=] [log=(n@epoch,...)] [snapshot=o-e]
+//	start id=1 voters=(1,2) [observer] [late] [dynamic] [bootstrap] [epoch= leader= voted=] [log=(n@epoch,...)] [snapshot=o-e]
 //	tick ms=N | due (go to the deadline)
 //	append n= [voters=]  flushed end=  truncated  full  room
 //	vote from= epoch= last= [pre]   begin from= epoch=   end from= epoch= candidates=   fetch from= epoch= at= [hw=] [wait=]
@@ -177,7 +177,7 @@ func (s *coreScript) start(a args) {
 		history.AddVoters(at, set)
 	}
 	c := Config{ClusterID: "c", Self: self, CanVote: !a.has("observer"), Endpoints: testVoter(self.ID).Endpoints,
-		AutoJoin: a.has("autojoin")}
+		AutoJoin: a.has("autojoin"), Late: a.has("late")}
 	if a.has("moved") {
 		c.Endpoints[0].Port = 19093
 	}

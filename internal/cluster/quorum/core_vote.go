@@ -108,7 +108,7 @@ func (c *Core) onVoteRequest(now time.Time, m Message, r *VoteRequest) {
 		c.answer(m, &VoteResponse{Verdict: c.verdict(kafka.InvalidVoterKey)})
 		return
 	}
-	granted := c.config.CanVote && c.grants(r)
+	granted := c.mayVote() && c.grants(r)
 	if granted && !r.PreVote {
 		c.voted = r.Candidate
 		if c.role == Prospective {

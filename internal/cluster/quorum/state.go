@@ -23,6 +23,8 @@ type State struct {
 	LeaderHighWatermark kafka.Offset
 	// EpochStart is, on a leader, the offset of the batch that opened its epoch.
 	EpochStart kafka.Offset
+	// Late says that the replica does not vote yet, see Config.Late.
+	Late bool
 }
 
 // State gives the state as of the last step.
@@ -45,7 +47,7 @@ func (p *Pump) state() State {
 	s := State{Role: c.role, Epoch: c.epoch, Leader: c.leader, LeaderEndpoints: c.leaderEndpoints,
 		Voters: c.voters.Latest(), KRaftVersion: c.voters.KRaftVersion(), HighWatermark: c.highWatermark,
 		LogStart: p.store.Start(), LogEnd: p.store.End(), Durable: p.store.log.Durable(), EpochStart: kafka.NoOffset,
-		LeaderHighWatermark: kafka.NoOffset}
+		LeaderHighWatermark: kafka.NoOffset, Late: c.late != nil}
 	switch c.role {
 	case Leader:
 		s.EpochStart = c.leading.epochStart
