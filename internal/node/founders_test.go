@@ -89,7 +89,7 @@ func TestJudgeFounding(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &founders{n: &Node{}, own: 1, directory: kafka.UUID{2}}
+	f := &founders{n: &Node{}, own: 1, directory: kafka.UUID{2}, numbered: true}
 	for _, e := range entries {
 		e.Port += config.ControllerPortStep
 		f.entries = append(f.entries, e)
