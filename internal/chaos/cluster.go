@@ -301,6 +301,15 @@ func (c *Cluster) Settled(ctx context.Context, whole bool) error {
 	})
 }
 
+// silent says that a voter has not fetched for a while. One whose disk is lost stays a voter until the new one is caught up,
+// and is told of as an observer for minutes after that.
+func silent(leader int32) func(kmsg.DescribeQuorumResponseTopicPartitionReplicaState) bool {
+	since := time.Now().Add(-2 * time.Second).UnixMilli()
+	return func(v kmsg.DescribeQuorumResponseTopicPartitionReplicaState) bool {
+		return v.ReplicaID != leader && v.LastFetchTimestamp < since
+	}
+}
+
 func (c *Cluster) unsettled(ctx context.Context, cl *kgo.Client, a *kadm.Client, whole bool) string {
 	for _, n := range c.Nodes {
 		if !n.Serving() {
@@ -311,7 +320,7 @@ func (c *Cluster) unsettled(ctx context.Context, cl *kgo.Client, a *kadm.Client,
 	switch {
 	case err != nil:
 		return err.Error()
-	case q.LeaderID <= 0 || len(q.CurrentVoters) != len(c.Nodes): // what is left of a lost disk is an observer for minutes
+	case q.LeaderID <= 0 || len(q.CurrentVoters) != len(c.Nodes) || slices.ContainsFunc(q.CurrentVoters, silent(q.LeaderID)):
 		return fmt.Sprintf("the quorum is %+v", q)
 	}
 	limited, cancel := context.WithTimeout(ctx, 2*time.Second)
