@@ -144,17 +144,12 @@ func (x *marking) told(tp kafka.TopicPartition, err error) {
 
 // owes says whether a partition that refused a marker must still get it.
 func (x *marking) owes(tp kafka.TopicPartition, err error) bool {
-	switch {
-	case errors.Is(err, kafka.UnknownTopicOrPartition):
-		_, exists := x.m.n.publisher.Image().Partition(tp)
-		return exists // deleted: there is nothing left to end
-	case errors.Is(err, kafka.InvalidProducerEpoch):
-		// A newer epoch of the producer has been there, and has ended what this marker was for.
+	if errors.Is(err, kafka.InvalidProducerEpoch) {
 		x.m.n.log.Warn("a transaction marker is too late for its partition", "partition", tp.String(),
 			"transactionalId", x.work.TransactionalID, "producerId", x.work.Producer.ID, "error", err)
-		return false
 	}
-	return true
+	_, exists := x.m.n.publisher.Image().Partition(tp)
+	return x.work.Owes(err, exists)
 }
 
 func (x *marking) answered() {

@@ -55,6 +55,8 @@ type broker struct {
 	follows   map[*replica.Partition]term
 	leading   leaderSide
 	seen      map[kafka.TopicPartition]*partitionSeen
+	// coordinators are those of a world with transactions; they begin when roles are taken up.
+	coordinators *coordinators
 }
 
 // term is what a follower follows.
@@ -107,6 +109,7 @@ func newBroker(m *machine) (*broker, error) {
 		Limits: replica.Limits{ReplicaLag: replicaLag}, Rotten: func(tp kafka.TopicPartition, from kafka.Offset) {
 			m.fail("%s is rotten at %d", tp, from)
 		}})
+	b.coordinators = newCoordinators(b)
 	if err := b.load(); err != nil {
 		return nil, err
 	}
@@ -179,6 +182,9 @@ func (b *broker) publish() {
 		b.active = true
 		b.report(b.manager.Activate(b.m.time(), b.published, b))
 	}
+	if b.active {
+		b.coordinators.changed(b.published, diff)
+	}
 	b.follow()
 }
 
@@ -232,22 +238,27 @@ func (b *broker) live() {
 // registration claims the epoch of the last life if the metadata shows that one as the newest: all that it acknowledged
 // was on the disk.
 func (b *broker) registration() kmsg.Request {
+	previous := kafka.BrokerEpoch(-1)
+	if own, ok := b.image.Broker(b.m.id); ok && own.Incarnation == b.m.vouched && b.m.vouched != b.instance {
+		previous = own.Epoch
+	}
+	return registrationOf(b.m.id, b.instance, previous)
+}
+
+func registrationOf(id kafka.NodeID, instance kafka.UUID, previous kafka.BrokerEpoch) kmsg.Request {
 	r := kmsg.NewPtrBrokerRegistrationRequest()
 	r.SetVersion(r.MaxVersion())
-	r.BrokerID, r.ClusterID, r.IncarnationID = int32(b.m.id), clusterID, b.instance
-	r.PreviousBrokerEpoch = -1
-	if own, ok := b.image.Broker(b.m.id); ok && own.Incarnation == b.m.vouched && b.m.vouched != b.instance {
-		r.PreviousBrokerEpoch = int64(own.Epoch)
-	}
+	r.BrokerID, r.ClusterID, r.IncarnationID = int32(id), clusterID, instance
+	r.PreviousBrokerEpoch = int64(previous)
 	l := kmsg.NewBrokerRegistrationRequestListener()
-	l.Name, l.Host, l.Port = "PLAINTEXT", b.m.host(), 9092
+	l.Name, l.Host, l.Port = "PLAINTEXT", fmt.Sprintf("node%d", id), 9092
 	r.Listeners = append(r.Listeners, l)
 	for _, f := range metadata.Features() {
 		x := kmsg.NewBrokerRegistrationRequestFeature()
 		x.Name, x.MinSupportedVersion, x.MaxSupportedVersion = f.Name, f.Min, f.Max
 		r.Features = append(r.Features, x)
 	}
-	r.LogDirs = append(r.LogDirs, directoryOf(b.m.id))
+	r.LogDirs = append(r.LogDirs, directoryOf(id))
 	return r
 }
 
@@ -425,12 +436,6 @@ func (b *broker) DirFull(d *log.Dir) { b.m.fail("%s is full", d.Path()) }
 // LogBroken is a finding as well.
 func (b *broker) LogBroken(p *replica.Partition, err error) {
 	b.m.fail("%s is broken: %v", p.TopicPartition(), err)
-}
-
-// Verify is never asked: nobody writes transactions.
-func (b *broker) Verify(p *replica.Partition, c replica.TxnCheck) {
-	e := p.Verified(b.m.time(), c, kafka.InvalidTxnState)
-	e.Run(b)
 }
 
 func (b *broker) describe() string {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"hash/fnv"
 	"slices"
 
@@ -218,9 +219,18 @@ func (t *partitionTruth) compare(b *broker, p *replica.Partition, from, to kafka
 				b.m.fail("%s: %v", tp, err)
 				return
 			}
-			if o := int(r.Offset); o >= int(from) && o < int(to) {
-				t.compareRecord(b, tp, l, o, committedRecord{hashOf(r.Value), batch.LeaderEpoch(), epoch})
+			o := int(r.Offset)
+			if o < int(from) || o >= int(to) {
+				continue
 			}
+			value := hashOf(r.Value)
+			if tp.Topic != topicName || batch.IsControl() {
+				value = hashOf(fmt.Appendf(nil, "%d %q %q", o, r.Key, r.Value)) // the same may come again
+			}
+			if o == len(l.entries) {
+				t.w.transactions.visible(tp, batch, r)
+			}
+			t.compareRecord(b, tp, l, o, committedRecord{value, batch.LeaderEpoch(), epoch})
 		}
 	}
 }

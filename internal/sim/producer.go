@@ -2,6 +2,8 @@ package sim
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -152,24 +154,38 @@ func (b *broker) produce(tp kafka.TopicPartition, raw record.Batch, answer func(
 	})
 }
 
-// createTopic asks for the topic now and then, until it is there.
+// topics are those that a world needs, with their partitions.
+func (w *World) topics() map[string]int {
+	out := map[string]int{topicName: w.plan.partitions}
+	if w.transactions.w != nil {
+		out[kafka.TransactionsTopic], out[kafka.OffsetsTopic] = 2, 2
+	}
+	return out
+}
+
+// createTopic asks for the topics now and then, until they are there.
 func (w *World) createTopic() {
-	if _, ok := w.partitions.newest.Topic(topicName); ok {
-		w.logf("the topic is created")
+	r := kmsg.NewPtrCreateTopicsRequest()
+	r.SetVersion(r.MaxVersion())
+	topics := w.topics()
+	for _, name := range slices.Sorted(maps.Keys(topics)) {
+		if _, ok := w.partitions.newest.Topic(name); ok {
+			continue
+		}
+		t := kmsg.NewCreateTopicsRequestTopic()
+		t.Topic, t.NumPartitions, t.ReplicationFactor = name, int32(topics[name]), 3
+		c := kmsg.NewCreateTopicsRequestTopicConfig()
+		c.Name, c.Value = "min.insync.replicas", kmsg.StringPtr("2")
+		t.Configs = append(t.Configs, c)
+		r.Topics = append(r.Topics, t)
+	}
+	if len(r.Topics) == 0 {
+		w.logf("the topics are created")
 		return
 	}
 	w.after(500*time.Millisecond, w.createTopic)
 	m := w.machines[w.rnd.IntN(len(w.machines))]
-	if !m.up() {
-		return
+	if m.up() {
+		w.ask(m, m.voter().pump.State().Leader, r, func(kmsg.Response, error) {})
 	}
-	r := kmsg.NewPtrCreateTopicsRequest()
-	r.SetVersion(r.MaxVersion())
-	t := kmsg.NewCreateTopicsRequestTopic()
-	t.Topic, t.NumPartitions, t.ReplicationFactor = topicName, int32(w.plan.partitions), 3
-	c := kmsg.NewCreateTopicsRequestTopicConfig()
-	c.Name, c.Value = "min.insync.replicas", kmsg.StringPtr("2")
-	t.Configs = append(t.Configs, c)
-	r.Topics = append(r.Topics, t)
-	w.ask(m, m.voter().pump.State().Leader, r, func(kmsg.Response, error) {})
 }

@@ -28,7 +28,10 @@ type Scenario struct {
 }
 
 // Scenarios lists them.
-func Scenarios() []Scenario { return []Scenario{{"quorum", Quorum}, {"partitions", Partitions}} }
+func Scenarios() []Scenario {
+	return []Scenario{{"quorum", Quorum}, {"partitions", Partitions},
+		{"transactions", Transactions}}
+}
 
 // recovery is how long a cluster has, after the last fault, to do what it is there for.
 const recovery = 30 * time.Second
@@ -67,6 +70,23 @@ func Partitions(o Options) Result {
 			p.next()
 		}
 	}, w.replicated)
+}
+
+// Transactions runs the same brokers with coordinators of groups and transactions, and clients that work exactly once.
+func Transactions(o Options) Result {
+	w := newWorld(o)
+	w.plan.ofBrokers(w)
+	w.partitions.begin(w)
+	w.transactions.begin(w)
+	return w.run(o, func() {
+		w.build(w.newBrokerMachine)
+		w.createTopic()
+		for i := range 1 + w.rnd.IntN(3) {
+			c := &txnClient{w: w, place: i, id: fmt.Sprintf("txn-%d", i), epochs: map[kafka.TopicPartition]kafka.LeaderEpoch{}}
+			w.transactions.clients = append(w.transactions.clients, c)
+			c.restart()
+		}
+	}, w.exactlyOnce)
 }
 
 // run lets the faults loose on a cluster, then ends them and wants it to recover.
@@ -231,24 +251,49 @@ func (w *World) replicated() {
 	}
 }
 
-// allInSync says whether every partition has a leader and all replicas that can be are in sync with it.
-func (w *World) allInSync() bool {
-	topic, ok := w.partitions.newest.Topic(topicName)
-	if !ok {
-		return false
-	}
-	for _, p := range topic.Partitions() {
-		up := 0
-		for _, id := range p.Replicas {
-			if !w.machineOf(id).frozen {
-				up++
-			}
-		}
-		if !p.HasLeader() || len(p.ISR) < up {
+// exactlyOnce wants every client to get on, and all that was committed to be there.
+func (w *World) exactlyOnce() {
+	var goals []int64
+	done := w.runUntil(w.now+recovery, func() bool {
+		if !w.allInSync() {
 			return false
 		}
+		if goals == nil {
+			for _, c := range w.transactions.clients {
+				goals = append(goals, c.done+3)
+			}
+		}
+		for i, c := range w.transactions.clients {
+			if c.done < goals[i] {
+				return false
+			}
+		}
+		return w.transactions.complete()
+	})
+	if w.failure == nil && !done {
+		w.fail("transactions do not get on %s after the last fault (%s; %s)", recovery, w.transactions.describe(),
+			w.describePartitions())
 	}
-	return true
+}
+
+// allInSync says whether every partition has a leader and all replicas that can be are in sync with it.
+func (w *World) allInSync() bool {
+	topics := 0
+	for topic := range w.partitions.newest.TopicsByID() {
+		topics++
+		for _, p := range topic.Partitions() {
+			up := 0
+			for _, id := range p.Replicas {
+				if !w.machineOf(id).frozen {
+					up++
+				}
+			}
+			if !p.HasLeader() || len(p.ISR) < up {
+				return false
+			}
+		}
+	}
+	return topics == len(w.topics())
 }
 
 func (w *World) describePartitions() string {

@@ -64,3 +64,11 @@ func TestSameSeedSameRun(t *testing.T) {
 		}
 	}
 }
+
+// TestTransactions runs clients that work exactly once over replicated coordinators.
+func TestTransactions(t *testing.T) {
+	total := runSeeds(t, Transactions)
+	if total.TxnCommitted < 10**seeds || total.TxnAborted < *seeds || total.Crashes == 0 || total.LeaderChanges < 2**seeds {
+		t.Errorf("the faults did not do their work: %+v", total)
+	}
+}

@@ -24,11 +24,13 @@ type World struct {
 	network    network
 	quorum     quorumTruth
 	partitions partitionTruth
-	trace      io.Writer
-	calm       bool // faults are over
-	stats      Stats
-	failure    *Violation
-	digest     uint64
+	// transactions are those of clients, where there are such.
+	transactions txnTruth
+	trace        io.Writer
+	calm         bool // faults are over
+	stats        Stats
+	failure      *Violation
+	digest       uint64
 }
 
 // Stats say what happened in a run: a run in which nothing happened proves nothing.
@@ -39,6 +41,7 @@ type Stats struct {
 	Snapshots, Downloads, Trims, VoterChanges int
 	Produced, Acknowledged, Expands, Shrinks  int
 	LeaderChanges, PartitionCuts, Restarted   int
+	TxnCommitted, TxnAborted                  int
 	Virtual                                   time.Duration
 }
 
@@ -190,5 +193,7 @@ func (s *Stats) Add(o Stats) {
 	s.LeaderChanges += o.LeaderChanges
 	s.PartitionCuts += o.PartitionCuts
 	s.Restarted += o.Restarted
+	s.TxnCommitted += o.TxnCommitted
+	s.TxnAborted += o.TxnAborted
 	s.Virtual += o.Virtual
 }

@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -43,6 +44,19 @@ type WriteMarkers struct {
 	CoordinatorEpoch   int32
 	TransactionVersion int16
 	Done               coordinator.Event
+}
+
+// Owes says whether a partition that answered a marker with err, or never did, must still get it. exists says whether
+// there is such a partition: of one that was deleted there is nothing left to end. Where a newer epoch of the producer
+// has been, that has ended what this marker was for.
+func (w *WriteMarkers) Owes(err error, exists bool) bool {
+	switch {
+	case err == nil, errors.Is(err, kafka.InvalidProducerEpoch):
+		return false
+	case errors.Is(err, kafka.UnknownTopicOrPartition):
+		return exists
+	}
+	return true
 }
 
 // Machine is one shard's transactions.
