@@ -68,7 +68,11 @@ func (t *turn) registration(r *kmsg.BrokerRegistrationRequest) ([]metadata.Recor
 	if len(dirs) > 0 {
 		records = t.forgetLost(id, dirs, records)
 	}
-	return append(records, record), record.BrokerEpoch, nil
+	records = append(records, record)
+	if !known {
+		records = append(records, t.raiseClusterMinISR()...)
+	}
+	return records, record.BrokerEpoch, nil
 }
 
 // replaceable says whether a new incarnation may take the place of one whose session has not ended: the same

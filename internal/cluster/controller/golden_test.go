@@ -173,7 +173,7 @@ func TestLoneBrokerAsKafka(t *testing.T) {
 		&metadata.FeatureLevelRecord{Name: "share.version", Level: 2},
 		&metadata.FeatureLevelRecord{Name: "streams.version", Level: 1},
 	}...)
-	w := &recorder{world: newWorld(t, bootstrap, "broker.session.timeout.ms=9000")}
+	w := &recorder{world: newWorld(t, bootstrap, "broker.session.timeout.ms=9000", "min.insync.replicas=1")}
 	w.note()
 	first := w.start(1, 1, -1)
 	w.makeTopic("a partitions=2 rf=1 retention.ms=5 min.insync.replicas=1")
@@ -249,7 +249,7 @@ func TestThreeBrokersAsKafka(t *testing.T) {
 		&metadata.FeatureLevelRecord{Name: "share.version", Level: 2},
 		&metadata.FeatureLevelRecord{Name: "streams.version", Level: 1},
 	}...)
-	w := &recorder{world: newWorld(t, bootstrap, "broker.session.timeout.ms=9000")}
+	w := &recorder{world: newWorld(t, bootstrap, "broker.session.timeout.ms=9000", "min.insync.replicas=1")}
 	w.note()
 	beat := func(id kafka.NodeID, fence bool) {
 		b := w.heartbeat(id)

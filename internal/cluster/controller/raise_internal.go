@@ -52,7 +52,7 @@ func (t *turn) raiseInternal() []metadata.Record {
 			}
 		}
 		if settled {
-			out = append(out, t.raiseMinISR(topic.Name, x.minISR)...)
+			out = append(out, t.raiseMinISR(topic, x.minISR)...)
 		}
 	}
 	return out
@@ -116,16 +116,34 @@ func better(a, b *metadata.Broker, replicas []kafka.NodeID, brokers []*metadata.
 	return cmp.Or(cmp.Compare(crowded(a), crowded(b)), cmp.Compare(load[a.ID], load[b.ID]), cmp.Compare(a.ID, b.ID)) < 0
 }
 
-// raiseMinISR lets a topic that was made by a lone node ask for two in-sync replicas, unless somebody gave it or the setting
-// another value.
-func (t *turn) raiseMinISR(topic, setting string) []metadata.Record {
-	if setting == "" || t.Settings.Static.IsSet(setting) {
+// raiseMinISR lets a topic that was made by a lone node ask for two in-sync replicas, unless the cluster's value does, or
+// somebody gave it or the setting a value. Moldau gives such a topic no value of its own, so one is a person's.
+func (t *turn) raiseMinISR(topic *metadata.Topic, setting string) []metadata.Record {
+	if setting == "" || t.Settings.Static.IsSet(setting) || t.factsOf(topic).minISR >= 2 {
 		return nil
 	}
-	const key = "min.insync.replicas"
-	if value, ok := t.Image.Config(metadata.TopicResource, topic).Get(key); !ok || value != "1" {
+	if _, own := t.Image.Config(metadata.TopicResource, topic.Name).Get(minISRKey); own {
 		return nil
 	}
-	return []metadata.Record{&metadata.ConfigRecord{ResourceType: metadata.TopicResource, ResourceName: topic, Name: key,
-		Value: new("2")}}
+	return t.setMinISR(metadata.TopicResource, topic.Name, "2")
+}
+
+// raiseClusterMinISR raises the cluster's min.insync.replicas, which a lone node has founded with 1, when the third broker
+// registers for the first time. Only that moment does it, so that whoever wants 1 afterwards can have it; a value of server
+// properties is not touched, nor any other value.
+func (t *turn) raiseClusterMinISR() []metadata.Record {
+	value, ok := t.Image.Config(metadata.BrokerResource, "").Get(minISRKey)
+	if !ok || value != "1" || t.Image.BrokerCount() != 2 || t.Settings.Static == nil || t.Settings.Static.IsSet(minISRKey) {
+		return nil
+	}
+	return t.setMinISR(metadata.BrokerResource, "", "2")
+}
+
+// setMinISR sets min.insync.replicas, with the ClearElr that every change of it brings along (KIP-966).
+func (t *turn) setMinISR(kind metadata.ResourceType, name, value string) []metadata.Record {
+	out := []metadata.Record{&metadata.ConfigRecord{ResourceType: kind, ResourceName: name, Name: minISRKey, Value: &value}}
+	if t.elr {
+		out = append(out, &metadata.ClearElrRecord{TopicName: name})
+	}
+	return out
 }

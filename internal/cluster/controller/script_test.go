@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -83,6 +84,10 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	lines := strings.FieldsFunc(d.Input, func(r rune) bool { return r == '\n' })
 	switch d.Cmd {
 	case "found":
+		set := func(line string) bool { return strings.HasPrefix(line, minISRKey+"=") }
+		if !slices.ContainsFunc(lines, set) { // or the third broker would raise it
+			lines = append(slices.Clone(lines), minISRKey+"=1")
+		}
 		s.world = newWorld(t, founded(), lines...)
 		s.print(nil)
 	case "up":

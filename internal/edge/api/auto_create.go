@@ -130,6 +130,12 @@ func (b *Broker) automaticTopic(name string) kmsg.CreateTopicsRequestTopic {
 	size := func(partitions, replicas string) {
 		t.NumPartitions, t.ReplicationFactor = int32(b.Config.Int64(partitions)), int16(b.Config.Int64(replicas))
 	}
+	// A lone node's 1 is left to the cluster's: a topic's own would look like somebody's wish when more brokers join.
+	minISR := func(key string) {
+		if b.Config.IsSet(key) || b.Config.Int64(key) > 1 {
+			set("min.insync.replicas", number(key))
+		}
+	}
 	switch name {
 	case kafka.OffsetsTopic:
 		size("offsets.topic.num.partitions", "offsets.topic.replication.factor")
@@ -140,14 +146,14 @@ func (b *Broker) automaticTopic(name string) kmsg.CreateTopicsRequestTopic {
 		size("transaction.state.log.num.partitions", "transaction.state.log.replication.factor")
 		set("cleanup.policy", "compact")
 		set("compression.type", "uncompressed")
-		set("min.insync.replicas", number("transaction.state.log.min.isr"))
+		minISR("transaction.state.log.min.isr")
 		set("segment.bytes", segment("transaction.state.log.segment.bytes"))
 		set("unclean.leader.election.enable", "false")
 	case kafka.ShareStateTopic:
 		size("share.coordinator.state.topic.num.partitions", "share.coordinator.state.topic.replication.factor")
 		set("cleanup.policy", "delete")
 		set("compression.type", "producer")
-		set("min.insync.replicas", number("share.coordinator.state.topic.min.isr"))
+		minISR("share.coordinator.state.topic.min.isr")
 		set("retention.ms", "-1")
 		set("segment.bytes", segment("share.coordinator.state.topic.segment.bytes"))
 	}
