@@ -1,6 +1,9 @@
 package node
 
 import (
+	"cmp"
+	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -65,7 +68,7 @@ func newMetrics(r *telemetry.Registry, n *Node) *metrics {
 // handlers are the handles of the request handlers.
 func (m *metrics) handlers() api.Metrics {
 	return api.Metrics{Fetches: telemetry.NewWaiting(m.r, "fetch"), Produces: telemetry.NewWaiting(m.r, "produce"),
-		Sessions: telemetry.NewFetchSessions(m.r), Logs: m.logs, Topics: m.topics}
+		Sessions: telemetry.NewFetchSessions(m.r), Logs: m.logs, Topics: m.topics, ReplicaBytes: m.replicas.SentBytes}
 }
 
 // flushed gives the observer of a directory's flusher.
@@ -248,6 +251,24 @@ func (m *metrics) isrChanged(r replica.ISRProposal) {
 	} else {
 		m.replicas.ISRExpands.Inc()
 	}
+}
+
+// maxReplicaLags is how many replicas are shown that are behind.
+const maxReplicaLags = 1000
+
+// replicaLags lists the replicas that are behind their leaders, those that are most first.
+func (n *Node) replicaLags() []telemetry.ReplicaLag {
+	var out []telemetry.ReplicaLag
+	for _, p := range n.manager.All() {
+		if behind := p.Behind(); behind > 0 {
+			leader, _ := p.Leadership()
+			tp := p.TopicPartition()
+			out = append(out, telemetry.ReplicaLag{Topic: tp.Topic, Partition: strconv.Itoa(int(tp.Partition)),
+				Leader: strconv.Itoa(int(leader)), Records: behind})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b telemetry.ReplicaLag) int { return cmp.Compare(b.Records, a.Records) })
+	return out[:min(len(out), maxReplicaLags)]
 }
 
 // survey is what a look over all partitions adds up.

@@ -218,6 +218,7 @@ func (n *Node) openStorage() error {
 		NewUUID: newUUID,
 		Rotten:  n.rotten,
 	})
+	telemetry.WatchReplicaLag(n.o.Metrics, n.replicaLags)
 	p := n.publisher
 	p.manager, p.host, p.log, p.now = n.manager, n, n.log, n.o.Now
 	p.onImage, p.onReport = n.imageChanged, n.reportDirectories

@@ -343,7 +343,7 @@ func TestFollowersJoinAndAreWaitedFor(t *testing.T) {
 	f.same(0)
 	for _, n := range f.nodes {
 		m := scrape(t, n.o.Metrics)
-		for _, name := range []string{"moldau_isr_changes_total", "moldau_replica_fetchers", "moldau_replica_copied_bytes_total"} {
+		for _, name := range []string{"moldau_isr_changes_total", "moldau_replica_fetchers", "moldau_replica_copied_bytes_total", "moldau_replica_sent_bytes_total"} {
 			if m[name] == 0 {
 				t.Errorf("%s has not moved on node %d", name, n.self.ID)
 			}

@@ -84,10 +84,14 @@ func TestReassignmentIsThrottled(t *testing.T) {
 			if p := c.partition("t"); slices.Contains(p.ISR, third) || !p.Reassigning() {
 				t.Fatalf("4 MB were copied at 1 kB/s: %+v", p)
 			}
+			if lag := c.nodes[third].replicaLags(); len(lag) != 1 || lag[0].Topic != "t" || lag[0].Leader != fmt.Sprint(before.Leader) {
+				t.Errorf("the lag that is shown: %+v", lag)
+			}
 			c.alterConfig(kmsg.ConfigResourceTypeBroker, fmt.Sprint(at), side+".replication.throttled.rate", "")
 			c.eventually("the move is done", func() bool { p := c.partition("t"); return len(p.ISR) == 3 && !p.Reassigning() })
 			c.alterConfig(kmsg.ConfigResourceTypeTopic, "t", side+".replication.throttled.replicas", "")
 			c.whole("t")
+			c.eventually("no lag is shown", func() bool { return len(c.nodes[third].replicaLags()) == 0 })
 		})
 	}
 }

@@ -28,7 +28,8 @@ type Replicas struct {
 	ISRExpands, ISRShrinks, RefusedISR Counter
 	Fetchers                           Gauge
 	MaxLag                             Gauge
-	CopiedBytes, FetchErrors           Counter
+	CopiedBytes, SentBytes             Counter
+	FetchErrors                        Counter
 }
 
 // NewReplicas makes the handles.
@@ -37,6 +38,7 @@ func NewReplicas(r *Registry) Replicas {
 		ISRExpands: r.Counter("moldau_isr_changes_total", "expand"), ISRShrinks: r.Counter("moldau_isr_changes_total", "shrink"),
 		RefusedISR: r.Counter("moldau_isr_changes_total", "refused"), Fetchers: r.Gauge("moldau_replica_fetchers"),
 		MaxLag: r.Gauge("moldau_replica_max_lag_records"), CopiedBytes: r.Counter("moldau_replica_copied_bytes_total"),
+		SentBytes:   r.Counter("moldau_replica_sent_bytes_total"),
 		FetchErrors: r.Counter("moldau_replica_fetch_errors_total"),
 	}
 }

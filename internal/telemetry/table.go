@@ -181,6 +181,12 @@ var table = []section{
 			"kafka.server:type=ReplicaFetcherManager,name=MaxLag,clientId=Replica", nil},
 		{"moldau_replica_copied_bytes_total", CounterKind, nil, "Bytes of records copied from leaders.",
 			"kafka.server:type=BrokerTopicMetrics,name=ReplicationBytesInPerSec", nil},
+		{"moldau_replica_sent_bytes_total", CounterKind, nil, "Bytes of records given to followers.",
+			"kafka.server:type=BrokerTopicMetrics,name=ReplicationBytesOutPerSec", nil},
+		{"moldau_replica_lag_records", GaugeKind, []string{"topic", "partition", "leader"},
+			"Records by which a replica on this node trails its leader's high watermark. Of the replicas that are behind, the " +
+				"1000 that are most.",
+			"kafka.server:type=FetcherLagMetrics,name=ConsumerLag,clientId=*,topic=*,partition=*", nil},
 		{"moldau_replica_fetch_errors_total", CounterKind, nil,
 			"Fetches from leaders that failed, as a whole or for one replica.",
 			"kafka.server:type=ReplicaFetcherManager,name=FailedPartitionsCount,clientId=Replica", nil},

@@ -67,10 +67,12 @@ func (op *fetchOp) count(reply *fetchReply) {
 	quota := op.h.b.LeaderQuota
 	for i := range reply.results {
 		r := &reply.results[i]
-		switch {
-		case op.replica == kafka.NoNode:
+		if op.replica == kafka.NoNode {
 			op.h.b.Metrics.fetched(r.entry.topic, r.Size())
-		case quota != nil && r.Size() > 0 && r.throttled:
+			continue
+		}
+		op.h.b.Metrics.ReplicaBytes.Add(r.Size())
+		if quota != nil && r.Size() > 0 && r.throttled {
 			quota.Record(op.h.b.Now(), int64(r.Size()))
 		}
 	}

@@ -12,6 +12,7 @@ type Metrics struct {
 	Sessions          telemetry.FetchSessions
 	Logs              *telemetry.Logs
 	Topics            *telemetry.Topics
+	ReplicaBytes      telemetry.Counter // given to followers
 }
 
 // appended counts a batch that stands in a log now, or did already.
