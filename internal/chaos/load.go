@@ -144,7 +144,7 @@ func (l *Load) transact(name string, r *rand.Rand) {
 		if cl == nil {
 			var err error
 			if cl, err = l.c.Client(append(writerOptions(), kgo.TransactionalID(name),
-				kgo.TransactionTimeout(20*time.Second))...); err != nil {
+				kgo.TransactionTimeout(8*time.Second))...); err != nil {
 				l.History.Fault("%s: %v", name, err)
 				return
 			}

@@ -194,7 +194,7 @@ func (l *Load) copy(i int) {
 	name := fmt.Sprint("pipeline-", i)
 	for l.alive.Err() == nil {
 		opts := append(l.c.options(), writerOptions()...)
-		s, err := kgo.NewGroupTransactSession(append(opts, kgo.TransactionalID(name), kgo.TransactionTimeout(20*time.Second),
+		s, err := kgo.NewGroupTransactSession(append(opts, kgo.TransactionalID(name), kgo.TransactionTimeout(8*time.Second),
 			kgo.ConsumerGroup("pipeline"), kgo.ConsumeTopics(Plain), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 			kgo.SessionTimeout(6*time.Second), kgo.HeartbeatInterval(500*time.Millisecond), kgo.RequireStableFetchOffsets(),
 			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(500*time.Millisecond))...)

@@ -16,6 +16,7 @@ type Disk struct {
 	root *node
 	next uint64 // the last inode number
 	off  bool   // the power is cut
+	bad  bool   // the next sync of data fails
 	// Syncs counts what was made durable, Kept and Lost what became of unsynced files and names at cuts.
 	Syncs, Kept, Lost int
 }
@@ -82,15 +83,29 @@ func (n *node) resize(size int) {
 	n.changed = time.Now()
 }
 
+// FailSync lets the next sync of unsynced data fail, as kernels do it: the data is given up, and whoever opens the file later
+// finds what the plates have, though every later sync succeeds.
+func (d *Disk) FailSync() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.bad = true
+}
+
 // sync brings a file, or the names in a directory, to the plates. Needs mu.
-func (d *Disk) sync(n *node) {
+func (d *Disk) sync(n *node) syscall.Errno {
 	d.Syncs++
 	if n.isDir {
 		n.plateNames = maps.Clone(n.names)
-		return
+		return 0
+	}
+	if d.bad && n.dirty < len(n.data) {
+		d.bad = false
+		n.data, n.dirty = slices.Clone(n.plate), len(n.plate)
+		return syscall.EIO
 	}
 	n.plate = append(n.plate[:n.dirty], n.data[n.dirty:]...)
 	n.dirty = len(n.data)
+	return 0
 }
 
 // Cut takes the power away. It gives what the machine finds when it is back: what was synced, and of the rest what r decides;

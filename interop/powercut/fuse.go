@@ -162,7 +162,7 @@ func (i *inode) Write(_ context.Context, _ fs.FileHandle, b []byte, at int64) (u
 
 // Fsync serves files and directories.
 func (i *inode) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
-	return i.d.locked(func() syscall.Errno { i.d.sync(i.n); return 0 })
+	return i.d.locked(func() syscall.Errno { return i.d.sync(i.n) })
 }
 
 func (i *inode) Unlink(_ context.Context, name string) syscall.Errno {

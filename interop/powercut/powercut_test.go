@@ -131,8 +131,24 @@ func (m *machines) cut(lost int, ids ...int) {
 	}
 }
 
+// failSync lets a sync of one node fail. Its only directory is lost to it then, so it must end by itself.
+func (m *machines) failSync(id int) {
+	m.t.Helper()
+	n := m.c.Nodes[id-1]
+	m.disks[id-1].disk.FailSync()
+	for end := time.Now().Add(time.Minute); n.Ended() == nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			m.t.Fatalf("node %d goes on though a sync failed", id)
+		}
+	}
+	n.Kill()
+	if err := n.Start(); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
 // TestPowerCut cuts the power of all machines at once, of two, or of one, again and again, and now and then a disk is lost
-// with it. Whatever was acknowledged by
+// with it, or a sync fails before. Whatever was acknowledged by
 // acks=all or committed is there, though every disk forgets what was not synced.
 func TestPowerCut(t *testing.T) {
 	needFUSE(t)
@@ -166,6 +182,11 @@ func TestPowerCut(t *testing.T) {
 				lost := 0
 				if whole && m.r.IntN(3) == 0 { // one disk at a time is what a cluster promises to do without
 					lost = ids[0]
+				}
+				if whole && lost == 0 && m.r.IntN(3) == 0 {
+					m.c.Logf("round %d: a sync of node %d fails", round, ids[0])
+					m.failSync(ids[0])
+					time.Sleep(time.Duration(m.r.IntN(1000)) * time.Millisecond)
 				}
 				m.c.Logf("round %d: no power for %v", round, ids)
 				m.cut(lost, ids...)
