@@ -4,14 +4,13 @@ package chaos
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // churned is a topic of an administrator, and what the controller last acknowledged of it.
@@ -20,27 +19,35 @@ type churned struct {
 	exists     bool
 	partitions int32
 	retention  string
-	unsure     bool // a request had no answer: nothing is known
+	id         kadm.TopicID
+	unsure     bool // a request had no clear answer: nothing is known
 }
 
 // administrator creates, changes and deletes topics, moves replicas and elects leaders, and remembers what it was told.
 type administrator struct {
 	l      *Load
 	r      *rand.Rand
-	a      *kadm.Client
+	a      *kadm.Client // tries once: a second try may be carried out long after the first was answered
+	asks   *kadm.Client // tries again
 	topics []*churned
 	done   int
 }
 
 // administrate works until writers stop; then every partition gets all its replicas back and the metadata is judged.
 func (l *Load) administrate(r *rand.Rand) {
-	cl, err := l.c.Client()
+	once, err := l.c.Client(kgo.RequestRetries(0))
 	if err != nil {
 		l.History.Fault("administrator: %v", err)
 		return
 	}
-	defer cl.Close()
-	m := &administrator{l: l, r: r, a: kadm.NewClient(cl)}
+	defer once.Close()
+	again, err := l.c.Client()
+	if err != nil {
+		l.History.Fault("administrator: %v", err)
+		return
+	}
+	defer again.Close()
+	m := &administrator{l: l, r: r, a: kadm.NewClient(once), asks: kadm.NewClient(again)}
 	for l.writing.Err() == nil {
 		ctx, cancel := context.WithTimeout(l.alive, 10*time.Second)
 		m.act(ctx)
@@ -76,11 +83,8 @@ func (m *administrator) act(ctx context.Context) {
 func (m *administrator) create(ctx context.Context) error {
 	t := &churned{name: fmt.Sprint("churn-", len(m.topics)), partitions: 1 + m.r.Int32N(3), retention: strconv.Itoa(3_600_000)}
 	m.topics = append(m.topics, t)
-	_, err := m.a.CreateTopic(ctx, t.partitions, int16(len(m.l.c.Nodes)), map[string]*string{"retention.ms": &t.retention}, t.name)
-	if errors.Is(err, kerr.TopicAlreadyExists) { // the answer to a first try was lost
-		err = nil
-	}
-	t.exists, t.unsure = true, err != nil
+	made, err := m.a.CreateTopic(ctx, t.partitions, int16(len(m.l.c.Nodes)), map[string]*string{"retention.ms": &t.retention}, t.name)
+	t.exists, t.id, t.unsure = true, made.ID, err != nil
 	return err
 }
 
@@ -117,9 +121,6 @@ func (m *administrator) grow(ctx context.Context) error {
 	if err == nil {
 		err = all.Error()
 	}
-	if errors.Is(err, kerr.InvalidPartitions) { // the answer to a first try was lost
-		err = nil
-	}
 	t.partitions, t.unsure = t.partitions+1, err != nil
 	return err
 }
@@ -130,9 +131,6 @@ func (m *administrator) remove(ctx context.Context) error {
 		return nil
 	}
 	_, err := m.a.DeleteTopic(ctx, t.name)
-	if errors.Is(err, kerr.UnknownTopicOrPartition) { // the answer to a first try was lost
-		err = nil
-	}
 	t.exists, t.unsure = false, err != nil
 	return err
 }
@@ -171,7 +169,7 @@ func (m *administrator) restore() {
 	}
 	for m.l.alive.Err() == nil {
 		ctx, cancel := context.WithTimeout(m.l.alive, 10*time.Second)
-		all, err := m.a.AlterPartitionAssignments(ctx, req)
+		all, err := m.asks.AlterPartitionAssignments(ctx, req)
 		cancel()
 		if err == nil && all.Error() == nil {
 			return
@@ -186,7 +184,7 @@ func (m *administrator) judge() {
 	fault := m.l.History.Fault
 	ctx, cancel := context.WithTimeout(m.l.alive, time.Minute)
 	defer cancel()
-	found, err := m.a.ListTopics(ctx)
+	found, err := m.asks.ListTopics(ctx)
 	if err != nil {
 		fault("administrator: %v", err)
 		return
@@ -196,6 +194,9 @@ func (m *administrator) judge() {
 			continue
 		}
 		d, ok := found[t.name]
+		if ok && d.ID != t.id {
+			continue // brokers pass requests on again when an answer is late: the name was given a second time
+		}
 		if ok != t.exists || ok && d.Err != nil {
 			fault("topic %s: acknowledged %+v, found %v (%v)", t.name, *t, ok, d.Err)
 			continue
@@ -206,7 +207,7 @@ func (m *administrator) judge() {
 		if len(d.Partitions) != int(t.partitions) {
 			fault("topic %s was acknowledged to have %d partitions and has %d", t.name, t.partitions, len(d.Partitions))
 		}
-		all, err := m.a.DescribeTopicConfigs(ctx, t.name)
+		all, err := m.asks.DescribeTopicConfigs(ctx, t.name)
 		if err != nil {
 			fault("topic %s: %v", t.name, err)
 			continue
