@@ -17,10 +17,15 @@ type upkeep struct {
 	once    sync.Once
 	lag     *groupLag
 	txns    *txnSurvey
+	// By which data and producer ids are too old: one each, because each belongs to a loop.
+	retention, expiry retentionClock
 }
 
 func newUpkeep(n *Node) *upkeep {
-	return &upkeep{n: n, stopped: make(chan struct{}), lag: newGroupLag(n), txns: newTxnSurvey(n)}
+	u := &upkeep{n: n, stopped: make(chan struct{}), lag: newGroupLag(n), txns: newTxnSurvey(n)}
+	u.retention.now(n.o.Now(), n.log)
+	u.expiry.now(n.o.Now(), n.log)
+	return u
 }
 
 // start begins the loops; stop ends them.
@@ -101,8 +106,9 @@ func (u *upkeep) partitions(f func(p *replica.Partition)) {
 }
 
 func (u *upkeep) retain() {
+	now := u.retention.now(u.n.o.Now(), u.n.log)
 	u.partitions(func(p *replica.Partition) {
-		done, e, err := p.Retain(u.n.o.Now())
+		done, e, err := p.Retain(now)
 		e.Run(u.n)
 		if err != nil {
 			u.n.log.Error("retention failed", "partition", p.TopicPartition().String(), "error", err)
@@ -176,7 +182,7 @@ func (u *upkeep) closeIdle() {
 }
 
 func (u *upkeep) expire() {
-	now := u.n.o.Now()
+	now := u.expiry.now(u.n.o.Now(), u.n.log)
 	u.partitions(func(p *replica.Partition) { u.n.metrics.logs.ProducerIDsExpired.Add(p.ExpireProducers(now)) })
 }
 
