@@ -46,3 +46,19 @@ func (c *Machines) Disk(id int32) *vfs.Mem {
 	defer m.ops.Unlock()
 	return m.machine.fs
 }
+
+// SetDisk puts another disk into the machine of a node that does not run.
+func (c *Machines) SetDisk(id int32, fs *vfs.Mem) {
+	m := c.member(id)
+	m.ops.Lock()
+	defer m.ops.Unlock()
+	m.machine.fs = fs
+}
+
+// Controller is who a node takes to be the active controller; -1: nobody.
+func (c *Machines) Controller(id int32) int32 {
+	if n := c.member(id).live.Load(); n != nil {
+		return int32(n.Controller())
+	}
+	return -1
+}

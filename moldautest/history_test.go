@@ -75,7 +75,12 @@ func begin(t *testing.T, c *moldautest.Machines, topic string, partitions int32,
 		cl := c.Client(kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 		h.readers.Go(func() { h.consume(read, cl, i) })
 	}
-	t.Cleanup(func() { quit(); unread() })
+	t.Cleanup(func() {
+		quit()
+		unread()
+		h.work.Wait()
+		h.readers.Wait()
+	})
 	return h
 }
 
@@ -91,7 +96,7 @@ func (h *history) produce(ctx context.Context, cl *kgo.Client, partition int32, 
 	// The records in work are retried for as long as the test waits: every one of them is told its fate.
 	flush, cancel := context.WithTimeout(h.t.Context(), time.Minute)
 	defer cancel()
-	if err := cl.Flush(flush); err != nil {
+	if err := cl.Flush(flush); err != nil && h.t.Context().Err() == nil {
 		h.t.Errorf("producer %s is not done a minute after the last fault: %v", name, err)
 	}
 }
@@ -280,6 +285,12 @@ func sameLogs(t *testing.T, c *moldautest.Machines, topic string, partitions int
 		c.WaitISR(topic, p)
 	}
 	c.Stop()
+	sameStopped(t, c, topic, partitions)
+}
+
+// sameStopped is sameLogs of a cluster that was stopped while all replicas were in sync.
+func sameStopped(t *testing.T, c *moldautest.Machines, topic string, partitions int32) {
+	t.Helper()
 	for p := range partitions {
 		var first []byte
 		var of int32
@@ -323,15 +334,31 @@ func batchAt(a, b []byte) string {
 	return "none"
 }
 
+// replicaDir finds the directory of a replica on a node's disk; empty: there is none.
+func replicaDir(t *testing.T, c *moldautest.Machines, id int32, partition string) string {
+	t.Helper()
+	for _, dir := range []string{"/data", "/more"} {
+		_, err := c.Disk(id).Stat(path.Join(dir, partition))
+		switch {
+		case err == nil:
+			return path.Join(dir, partition)
+		case !errors.Is(err, os.ErrNotExist):
+			t.Fatal(err)
+		}
+	}
+	return ""
+}
+
 // logBytes reads the segments of a replica one after the other; false: the node has no replica.
 func logBytes(t *testing.T, c *moldautest.Machines, id int32, partition string) ([]byte, bool) {
 	t.Helper()
 	disk := c.Disk(id)
-	dir := path.Join("/data", partition)
-	names, err := disk.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) {
+	dir := replicaDir(t, c, id, partition)
+	if dir == "" {
 		return nil, false
-	} else if err != nil {
+	}
+	names, err := disk.ReadDir(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
 	var out []byte
@@ -355,4 +382,45 @@ func logBytes(t *testing.T, c *moldautest.Machines, id int32, partition string) 
 		out = append(out, b...)
 	}
 	return out, true
+}
+
+// rewrite changes a file of a node that does not run. What it gives replaces the content; it is on the disk.
+func rewrite(t *testing.T, c *moldautest.Machines, id int32, name string, change func([]byte) []byte) {
+	t.Helper()
+	disk := c.Disk(id)
+	f, err := disk.Open(name, os.O_RDWR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(io.NewSectionReader(f, 0, size))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = change(b)
+	if err := f.Truncate(int64(len(b))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt(b, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// without gives the nodes that are not named.
+func without(ids []int32, not ...int32) []int32 {
+	return slices.DeleteFunc(slices.Clone(ids), func(id int32) bool { return slices.Contains(not, id) })
+}
+
+// short is a bound for what must not happen.
+func short(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
 }
