@@ -126,7 +126,16 @@ func (h *history) consume(ctx context.Context, cl *kgo.Client, i int) {
 func (h *history) progress(more int) {
 	h.t.Helper()
 	from := h.count()
+	done := false
+	defer func() {
+		for p := range h.partitions {
+			if s, ok := h.c.State(h.topic, p); !done {
+				h.t.Logf("%s-%d, known: %v: %+v", h.topic, p, ok, s)
+			}
+		}
+	}()
 	h.c.WaitFor("more records are acknowledged", func() bool { return h.count() >= from+more })
+	done = true
 }
 
 // count is the number of acknowledged records.
