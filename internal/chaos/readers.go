@@ -100,6 +100,7 @@ func (l *Load) catchUp(ctx context.Context, all, committed Contents) {
 		}
 		wanted := map[place]bool{}
 		each(want, func(at place, _ string) { wanted[at] = true })
+		each(Contents{OneDisk: all[OneDisk]}, func(at place, _ string) { wanted[at] = true }) // a second try may come late
 		r.mu.Lock()
 		for at := range r.got {
 			if !wanted[at] {
