@@ -115,12 +115,20 @@ func (c *Machines) Dial(ctx context.Context, network, address string) (net.Conn,
 	return c.network.ClientDialer()(ctx, network, address)
 }
 
+// dialBriefly is Dial for clients that try other nodes when one without power does not answer.
+func (c *Machines) dialBriefly(ctx context.Context, network, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, silence)
+	defer cancel()
+	return c.Dial(ctx, network, address)
+}
+
 // Client makes a client of the cluster that is closed when the test ends. It goes through the virtual network and tries
 // again for as long as it is asked to, so that tests do not depend on how long a fault lasts.
 func (c *Machines) Client(options ...kgo.Opt) *kgo.Client {
 	c.t.Helper()
-	options = append([]kgo.Opt{kgo.SeedBrokers(c.Brokers()...), kgo.Dialer(c.Dial), kgo.MetadataMinAge(minAge),
-		kgo.RetryBackoffFn(backoff), kgo.RequestRetries(manyTries), kgo.RetryTimeout(patience)}, options...)
+	options = append([]kgo.Opt{kgo.SeedBrokers(c.Brokers()...), kgo.Dialer(c.dialBriefly), kgo.MetadataMinAge(minAge),
+		kgo.RetryBackoffFn(backoff), kgo.RequestRetries(manyTries), kgo.RetryTimeout(patience),
+		kgo.RequestTimeoutOverhead(silence), kgo.ProduceRequestTimeout(silence)}, options...)
 	cl, err := kgo.NewClient(options...)
 	if err != nil {
 		c.t.Fatal(err)

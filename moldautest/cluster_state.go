@@ -17,6 +17,8 @@ const (
 	// minAge and backoff keep a client from waiting longer than a test's cluster needs.
 	minAge    = 20 * time.Millisecond
 	manyTries = 100_000
+	// silence is how long a client waits for a node that says nothing.
+	silence = 2 * time.Second
 	// glance is how often something that is waited for is looked at.
 	glance = 5 * time.Millisecond
 )
