@@ -266,4 +266,3 @@ func (c *testCluster) setCordoned(id kafka.NodeID, dir string) {
 		return (len(c.nodes[id].cordoned()) > 0) == (dir != "")
 	})
 }
-
