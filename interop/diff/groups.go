@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/interop/raw"
 )
 
 // groupWorld is what one broker has told about its groups.
 type groupWorld struct {
 	*World
-	c       *conn // for requests that are answered at once
+	c       *raw.Conn // for requests that are answered at once
 	addr    string
 	classic map[string][]*classicMember // by group, in order of joining
 	joined  map[string]bool             // groups whose members have not asked for their assignments yet
@@ -27,7 +29,7 @@ type groupWorld struct {
 
 // classicMember is a member of the classic protocol. Its joins wait for others, so it has a connection of its own.
 type classicMember struct {
-	c          *conn
+	c          *raw.Conn
 	id         string
 	instance   *string
 	generation int32
@@ -53,8 +55,8 @@ func RunGroups(addr string, seed uint64, n int, settle time.Duration) ([]Answer,
 	w := &groupWorld{World: &World{topics: map[string][16]byte{}, ids: map[[16]byte]string{}, settle: settle}, addr: addr,
 		classic: map[string][]*classicMember{}, joined: map[string]bool{}, left: map[string]bool{}, modern: map[string]map[string]*modernMember{}, names: map[string]string{}}
 	w.World.members = w.names
-	w.c = newConn(addr)
-	defer w.c.close()
+	w.c = raw.New(addr, clientID)
+	defer w.c.Close()
 	if err := w.ready(); err != nil {
 		return nil, err
 	}
@@ -64,7 +66,7 @@ func RunGroups(addr string, seed uint64, n int, settle time.Duration) ([]Answer,
 	}
 	for _, ms := range w.classic {
 		for _, m := range ms {
-			m.c.close()
+			m.c.Close()
 		}
 	}
 	return out, nil
@@ -79,7 +81,7 @@ func (w *groupWorld) ready() error {
 		t.Topic, t.NumPartitions, t.ReplicationFactor = fmt.Sprintf("t%d", i), 3+i, 1
 		create.Topics = append(create.Topics, t)
 	}
-	resp, err := w.c.send(create)
+	resp, err := w.c.Send(create)
 	if err != nil {
 		return err
 	}
@@ -88,14 +90,14 @@ func (w *groupWorld) ready() error {
 	for range 200 {
 		find := kmsg.NewPtrFindCoordinatorRequest()
 		find.Version, find.CoordinatorKey = 3, "g0"
-		resp, err := w.c.send(find)
+		resp, err := w.c.Send(find)
 		if err != nil {
 			return err
 		}
 		if resp.(*kmsg.FindCoordinatorResponse).ErrorCode == 0 {
 			describe := kmsg.NewPtrDescribeGroupsRequest()
 			describe.Groups = []string{"g0"}
-			if resp, err := w.c.send(describe); err == nil && resp.(*kmsg.DescribeGroupsResponse).Groups[0].ErrorCode == 0 {
+			if resp, err := w.c.Send(describe); err == nil && resp.(*kmsg.DescribeGroupsResponse).Groups[0].ErrorCode == 0 {
 				return nil
 			}
 		}
@@ -106,7 +108,7 @@ func (w *groupWorld) ready() error {
 
 // ask sends a request that is answered at once.
 func (w *groupWorld) ask(req kmsg.Request) (kmsg.Response, any) {
-	resp, err := w.c.send(req)
+	resp, err := w.c.Send(req)
 	w.meet(resp)
 	return resp, normalise(w.World, resp, err)
 }
@@ -122,16 +124,16 @@ func (w *groupWorld) meet(resp kmsg.Response) {
 const apart = 25 * time.Millisecond
 
 // together sends requests on connections of their own, in order and without waiting for the answers before.
-func (w *groupWorld) together(conns []*conn, reqs []kmsg.Request) []kmsg.Response {
+func (w *groupWorld) together(conns []*raw.Conn, reqs []kmsg.Request) []kmsg.Response {
 	out, errs := make([]kmsg.Response, len(reqs)), make([]error, len(reqs))
 	var waiting sync.WaitGroup
 	for i, req := range reqs {
-		waiting.Go(func() { out[i], errs[i] = conns[i].send(req) })
+		waiting.Go(func() { out[i], errs[i] = conns[i].Send(req) })
 		time.Sleep(apart)
 	}
 	waiting.Wait()
 	for i, resp := range out {
-		if errs[i] != nil && !errors.Is(errs[i], io.EOF) && !errors.Is(errs[i], ErrNoAnswer) {
+		if errs[i] != nil && !errors.Is(errs[i], io.EOF) && !errors.Is(errs[i], raw.ErrNoAnswer) {
 			out[i] = nil
 		}
 		w.meet(resp)
@@ -173,7 +175,7 @@ func (w *groupWorld) drop(group string, m *classicMember) {
 	w.classic[group] = slices.DeleteFunc(w.classic[group], func(x *classicMember) bool { return x == m })
 	w.gone = append(w.gone, m)
 	if m.c != nil {
-		m.c.close()
+		m.c.Close()
 	}
 }
 
@@ -244,14 +246,14 @@ func (w *groupWorld) rebalance(group string, again newcomer, newcomers []newcome
 	var joining []*classicMember
 	var reqs []kmsg.Request
 	for _, n := range newcomers {
-		m := &classicMember{c: newConn(w.addr), sticky: n.sticky(), protocols: n.protocols}
+		m := &classicMember{c: raw.New(w.addr, clientID), sticky: n.sticky(), protocols: n.protocols}
 		if w.static(group, n.instance) != nil {
 			n.instance = "" // that is for replace
 		}
 		req := n.request(group, "")
 		m.instance = req.InstanceID
 		if n.version >= 4 && m.instance == nil {
-			resp, err := m.c.send(req)
+			resp, err := m.c.Send(req)
 			w.meet(resp)
 			answers = append(answers, normalise(w.World, resp, err))
 			if r, ok := resp.(*kmsg.JoinGroupResponse); ok {
@@ -274,7 +276,7 @@ func (w *groupWorld) rebalance(group string, again newcomer, newcomers []newcome
 		}
 		joining, reqs = append(joining, m), append(reqs, req)
 	}
-	conns := make([]*conn, len(joining))
+	conns := make([]*raw.Conn, len(joining))
 	for i, m := range joining {
 		conns[i] = m.c
 	}
@@ -309,7 +311,7 @@ func (w *groupWorld) synchronise(group string, version int16) []any {
 		return []any{"nobody leads"} // and so nobody would be answered
 	}
 	w.joined[group] = false
-	var conns []*conn
+	var conns []*raw.Conn
 	var reqs []kmsg.Request
 	for _, m := range members {
 		r := kmsg.NewPtrSyncGroupRequest()

@@ -15,9 +15,11 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/interop/raw"
 )
 
-func isExpected(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, ErrNoAnswer) }
+func isExpected(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, raw.ErrNoAnswer) }
 
 // normalise makes an answer comparable: plain values with everything masked that a broker may choose freely.
 func normalise(w *World, resp kmsg.Response, err error) any {

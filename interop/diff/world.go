@@ -6,7 +6,12 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/interop/raw"
 )
+
+// clientID is the client id of all requests.
+const clientID = "diff"
 
 // World is what one broker has chosen so far, by the names the steps know it by.
 type World struct {
@@ -39,12 +44,12 @@ type Answer struct {
 // acknowledged: Apache Kafka answers first.
 func Run(addr string, steps []Step, settle time.Duration) ([]Answer, error) {
 	w := &World{topics: map[string][16]byte{}, ids: map[[16]byte]string{}, settle: settle}
-	c := newConn(addr)
-	defer c.close()
+	c := raw.New(addr, clientID)
+	defer c.Close()
 	var out []Answer
 	for i, s := range steps {
 		resp, err := w.do(c, s)
-		if err != nil && resp == nil && c.c == nil && !isExpected(err) {
+		if err != nil && resp == nil && !isExpected(err) {
 			return out, fmt.Errorf("step %d %s: %w", i, s.Name, err)
 		}
 		out = append(out, Answer{Step: fmt.Sprintf("%04d %s", i, s.Name), Text: normalise(w, resp, err)})
@@ -53,9 +58,9 @@ func Run(addr string, steps []Step, settle time.Duration) ([]Answer, error) {
 }
 
 // do sends a step, again while the broker says that it is still getting ready for such requests.
-func (w *World) do(c *conn, s Step) (kmsg.Response, error) {
+func (w *World) do(c *raw.Conn, s Step) (kmsg.Response, error) {
 	for try := 0; ; try++ {
-		resp, err := c.send(s.Build(w))
+		resp, err := c.Send(s.Build(w))
 		if r, ok := resp.(*kmsg.InitProducerIDResponse); ok && err == nil && try < 100 && isTransient(r.ErrorCode) {
 			time.Sleep(50 * time.Millisecond)
 			continue

@@ -1,4 +1,6 @@
-package diff
+// Package raw sends single requests of chosen versions, good or bad, to a broker, for suites that compare its answers
+// with recorded ones. Start reading at Conn.Send.
+package raw
 
 import (
 	"encoding/binary"
@@ -17,21 +19,22 @@ const answerLimit = 15 * time.Second
 // ErrNoAnswer says that the connection stayed open without an answer.
 var ErrNoAnswer = errors.New("no answer")
 
-// conn sends one request at a time over a connection that it opens again when the broker closed it.
-type conn struct {
+// Conn sends one request at a time over a connection that it opens again when the broker closed it.
+type Conn struct {
 	addr string
 	c    net.Conn
 	corr int32
 	fmt  *kmsg.RequestFormatter
 }
 
-func newConn(addr string) *conn {
-	return &conn{addr: addr, fmt: kmsg.NewRequestFormatter(kmsg.FormatterClientID("diff"))}
+// New describes a connection that is opened with the first request.
+func New(addr, clientID string) *Conn {
+	return &Conn{addr: addr, fmt: kmsg.NewRequestFormatter(kmsg.FormatterClientID(clientID))}
 }
 
-// send returns the answer; io.EOF when the broker closed the connection, ErrNoAnswer after answerLimit. A produce
+// Send returns the answer; io.EOF when the broker closed the connection, ErrNoAnswer after answerLimit. A produce
 // request without acknowledgement has neither: it returns nil at once.
-func (c *conn) send(req kmsg.Request) (kmsg.Response, error) {
+func (c *Conn) Send(req kmsg.Request) (kmsg.Response, error) {
 	if c.c == nil {
 		var err error
 		if c.c, err = net.Dial("tcp", c.addr); err != nil {
@@ -40,7 +43,7 @@ func (c *conn) send(req kmsg.Request) (kmsg.Response, error) {
 	}
 	c.corr++
 	if _, err := c.c.Write(c.fmt.AppendRequest(nil, req, c.corr)); err != nil {
-		c.close()
+		c.Close()
 		return nil, io.EOF
 	}
 	if p, ok := req.(*kmsg.ProduceRequest); ok && p.Acks == 0 {
@@ -49,11 +52,11 @@ func (c *conn) send(req kmsg.Request) (kmsg.Response, error) {
 	return c.receive(req)
 }
 
-func (c *conn) receive(req kmsg.Request) (kmsg.Response, error) {
+func (c *Conn) receive(req kmsg.Request) (kmsg.Response, error) {
 	_ = c.c.SetReadDeadline(time.Now().Add(answerLimit))
 	var size [4]byte
 	if _, err := io.ReadFull(c.c, size[:]); err != nil {
-		c.close()
+		c.Close()
 		if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
 			return nil, ErrNoAnswer
 		}
@@ -61,7 +64,7 @@ func (c *conn) receive(req kmsg.Request) (kmsg.Response, error) {
 	}
 	body := make([]byte, binary.BigEndian.Uint32(size[:]))
 	if _, err := io.ReadFull(c.c, body); err != nil {
-		c.close()
+		c.Close()
 		return nil, io.EOF
 	}
 	if got := int32(binary.BigEndian.Uint32(body)); got != c.corr {
@@ -84,7 +87,8 @@ const (
 	unsupportedVersion = 35
 )
 
-func (c *conn) close() {
+// Close closes it; the next request opens it again.
+func (c *Conn) Close() {
 	if c.c != nil {
 		_ = c.c.Close()
 		c.c = nil
