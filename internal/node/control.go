@@ -200,7 +200,7 @@ func (c *control) Describe() *promise.Promise[api.QuorumReply] {
 // whether there is anything yet that a voter could have forgotten.
 func (c *control) describeVoters() quorum.Description {
 	s := c.pump.State()
-	d := quorum.Description{Leader: kafka.NoNode, Epoch: kafka.NoEpoch, HighWatermark: kafka.NoOffset, Nodes: s.Voters}
+	d := quorum.Description{Leader: s.Leader, Epoch: kafka.NoEpoch, HighWatermark: kafka.NoOffset, Nodes: s.Voters}
 	for _, v := range s.Voters {
 		r := quorum.ReplicaDescription{Key: v.Key, LogEnd: kafka.NoOffset, LastFetchMs: -1, LastCaughtUpMs: -1}
 		if v.Key.ID == c.settings.Node && (s.Epoch == 0 || s.LogEnd > 0) {

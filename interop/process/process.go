@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	startLimit = 90 * time.Second
+	startLimit = 3 * time.Minute
 	stopLimit  = 60 * time.Second
 )
 

@@ -136,7 +136,11 @@ func (c *Core) caughtUp(now time.Time, key ReplicaKey) bool {
 }
 
 func (c *Core) onRemoveVoter(now time.Time, m Message, r *RemoveVoterRequest) {
-	refused := first(c.changeCheck(r.ClusterID), c.busyCheck(), c.stableCheck())
+	refused := c.changeCheck(r.ClusterID)
+	if refused.code == kafka.None && (r.Voter.ID < 0 || r.Voter.Directory.IsZero()) {
+		refused = refusal{kafka.InvalidRequest, "id and directory id are needed"}
+	}
+	refused = first(refused, c.busyCheck(), c.stableCheck())
 	set := c.voters.Latest()
 	v, ok := set.Find(r.Voter.ID)
 	if refused.code == kafka.None && (!ok || v.Key != r.Voter || len(set) == 1) {
@@ -157,8 +161,7 @@ func (c *Core) onUpdateVoter(now time.Time, m Message, r *UpdateVoterRequest) {
 		r.Voter.KRaft.Max >= r.Voter.KRaft.Min && reachable
 	switch {
 	case c.wrongCluster(r.ClusterID):
-		c.answer(m, &UpdateVoterResponse{topError(kafka.InconsistentClusterID)})
-		return
+		code = kafka.InconsistentClusterID
 	case code == kafka.None && !valid:
 		code = kafka.InvalidRequest
 	case code == kafka.None:

@@ -107,9 +107,11 @@ func (s *state) readable(epoch kafka.LeaderEpoch, fromFollower bool) error {
 		return kafka.KafkaStorageError
 	case Leader:
 	case Follower:
-		if !fromFollower {
-			return kafka.NotLeaderOrFollower
+		// A client that knows of another epoch is told so first: it may be this node that is behind.
+		if err := compareEpoch(epoch, s.leaderEpoch); err != nil || fromFollower {
+			return err
 		}
+		return kafka.NotLeaderOrFollower
 	default:
 		return kafka.NotLeaderOrFollower
 	}

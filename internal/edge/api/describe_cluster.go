@@ -28,7 +28,11 @@ func (b *Broker) describeCluster(c *server.Call, r kmsg.Request) *promise.Promis
 	if c.Conn.Kind == server.ControllerListener {
 		served = controllerEndpoints
 	}
-	if err := checkEndpointType(req.EndpointType, served); err != nil {
+	err := checkEndpointType(req.EndpointType, served)
+	if err != nil && c.Version == 0 {
+		err = kafka.Errorf(kafka.InvalidRequest, "version 0 cannot ask for controllers, which this listener serves")
+	}
+	if err != nil {
 		resp.ErrorCode, resp.ErrorMessage = codeAndMessage(err)
 		return answer(server.Reply{Body: resp, Code: kafka.CodeOf(err)})
 	}
@@ -84,7 +88,7 @@ func (b *Broker) describeControllers(
 		resp.Brokers = append(resp.Brokers, out)
 	}
 	return promise.Map(b.Quorum(), func(q QuorumReply) server.Reply {
-		if q.Err == nil {
+		if q.Err == nil || q.Description.Leader > 0 { // not only the leader knows who leads
 			resp.ControllerID = int32(q.Description.Leader)
 		}
 		return server.Reply{Body: resp}

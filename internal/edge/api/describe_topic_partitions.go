@@ -137,9 +137,8 @@ func (p *partitionPage) describe(
 	index int32, q *metadata.Partition,
 ) kmsg.DescribeTopicPartitionsResponseTopicPartition {
 	out := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
-	leader, err := p.leader(q)
+	leader, _ := p.leader(q) // a partition without one is described like any other
 	out.Partition, out.LeaderID, out.LeaderEpoch = index, int32(leader), int32(q.LeaderEpoch)
-	out.ErrorCode = int16(kafka.CodeOf(err))
 	out.Replicas, out.ISR, out.OfflineReplicas = wireIDs(q.Replicas), wireIDs(q.ISR), p.offline(q)
 	out.EligibleLeaderReplicas, out.LastKnownELR = wireIDs(q.ELR), wireIDs(q.LastKnownELR)
 	return out

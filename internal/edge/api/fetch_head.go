@@ -180,7 +180,9 @@ func (op *fetchOp) hint(w *fetchWriter, image *metadata.Image, e *fetchEntry) cu
 	tp := kafka.TopicPartition{Topic: e.topic, Partition: e.partition}
 	part, _ := op.h.b.Partitions.Get(tp)
 	id, epoch := leadership(image, part, tp)
-	w.name(op.h.b, op.call.Conn, image, id)
+	if op.replica == kafka.NoNode { // brokers know each other
+		w.name(op.h.b, op.call.Conn, image, id)
+	}
 	return currentLeader{id, epoch}
 }
 

@@ -150,7 +150,7 @@ func (op *fetchOp) look(image *metadata.Image, r *fetchResult, room int, whole b
 // refuseFollower says why a broker may not fetch as a follower: it is no replica as far as this node knows, and since the
 // leader epochs are compared too it may know more; or it is an incarnation that another has replaced (KIP-903).
 func (op *fetchOp) refuseFollower(image *metadata.Image, part *replica.Partition, e *fetchEntry) kafka.Code {
-	if op.replica == kafka.NoNode {
+	if op.replica == kafka.NoNode || part.Role() != replica.Leader { // reading says the latter
 		return 0
 	}
 	p, ok := image.Partition(part.TopicPartition())
