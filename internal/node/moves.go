@@ -202,6 +202,9 @@ func (s *moveShard) settle(x *moving, did replica.MoveStep, err error) (ended bo
 			n.DirFailed(at.Dir, err)
 		}
 	}
+	if errors.Is(err, kafka.CorruptMessage) {
+		n.rotten(tp, x.At())
+	}
 	switch {
 	case did.Done:
 		return true

@@ -68,6 +68,9 @@ func (n *Node) explainPartition(ctx context.Context, tp kafka.TopicPartition) (P
 	if !ok {
 		return PartitionExplanation{}, kafka.Errorf(kafka.UnknownTopicOrPartition, "topic %s has no partition %d", tp.Topic, tp.Partition)
 	}
+	if !known.HasLeader() {
+		return n.explainLeaderless(tp, known), nil
+	}
 	p, err := n.manager.Get(tp)
 	if err == nil {
 		_, err = p.OpenTransactions()

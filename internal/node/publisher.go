@@ -143,6 +143,10 @@ func (p *publisher) report(a replica.Applied) {
 	for _, tp := range a.Kept {
 		p.log.Error("a replica lost records and serves what it has, because no other is in sync", "partition", tp.String())
 	}
+	for _, tp := range a.Emptied {
+		p.log.Error("a partition has lost all its records: an operator had this replica elected, whose log is gone, and it begins empty",
+			"partition", tp.String())
+	}
 	for _, tp := range a.Rebuilt {
 		p.log.Warn("a replica whose log directory is gone is copied from its leader anew", "partition", tp.String())
 	}

@@ -109,6 +109,21 @@ func (r *replication) moved(p *replica.Partition) {
 	}
 }
 
+// again has all replicas of a directory fetched anew, so that their leaders tell how far they are although nothing moves.
+func (r *replication) again(d *log.Dir) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, at := range r.places { // the order does not show
+		if at.key.dir == d && !r.closed {
+			f := r.fetchers[at.key]
+			f.post(func() {
+				f.pump.Drop(at.p)
+				f.pump.Follow(at.p)
+			})
+		}
+	}
+}
+
 // drop ends following for a replica; a fetcher that has nothing left ends. The caller holds r.mu.
 func (r *replication) drop(k placeKey, old place) {
 	delete(r.places, k)

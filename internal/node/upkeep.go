@@ -17,12 +17,13 @@ type upkeep struct {
 	once    sync.Once
 	lag     *groupLag
 	txns    *txnSurvey
+	full    *fullDirs
 	// By which data and producer ids are too old: one each, because each belongs to a loop.
 	retention, expiry retentionClock
 }
 
 func newUpkeep(n *Node) *upkeep {
-	u := &upkeep{n: n, stopped: make(chan struct{}), lag: newGroupLag(n), txns: newTxnSurvey(n)}
+	u := &upkeep{n: n, stopped: make(chan struct{}), lag: newGroupLag(n), txns: newTxnSurvey(n), full: newFullDirs(n)}
 	u.retention.now(n.o.Now(), n.log)
 	u.expiry.now(n.o.Now(), n.log)
 	return u
@@ -157,6 +158,7 @@ func (u *upkeep) space() {
 			continue
 		}
 		anyFull = anyFull || full
+		u.full.looked(u.n.o.Now(), d, full)
 		free, _ := d.FS().Free(d.Path())
 		u.n.metrics.space(d, free, full)
 	}

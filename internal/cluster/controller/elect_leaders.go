@@ -69,6 +69,29 @@ func electionResult(index int32, err error) kmsg.ElectLeadersResponseTopicPartit
 	return x
 }
 
+// beginAnew gives a partition a leader that has lost its log directory, and with it everything: nothing else is left, and
+// somebody has asked for it. The replica lies nowhere from then on, so that its broker makes it anew, empty. nil: no such
+// broker is in service.
+func (t *turn) beginAnew(ref metadata.PartitionRef) *metadata.PartitionChangeRecord {
+	if t.mv < metadata.MVDirectories {
+		return nil
+	}
+	for _, id := range ref.Partition.Replicas {
+		b, ok := t.Image.Broker(id)
+		if !ok || !t.active(id) || b.DirectoryOnline(ref.Partition.Directory(id)) {
+			continue
+		}
+		c := t.changeOf(ref, t.active)
+		c.election, c.eligible = electUnclean, func(other kafka.NodeID) bool { return other == id }
+		c.dirs = map[kafka.NodeID]kafka.UUID{id: kafka.DirectoryUnassigned}
+		c.isr, c.elr = nil, nil
+		if r := c.record(); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
 // elector collects the outcome of one ElectLeaders.
 type elector struct {
 	*turn
@@ -97,6 +120,9 @@ func (e *elector) elect(name string, index int32) error {
 		c.election = electUnclean
 	}
 	r := c.record()
+	if r == nil && e.kind == uncleanElection {
+		r = e.beginAnew(metadata.PartitionRef{Topic: topic, Index: index, Partition: p})
+	}
 	switch {
 	case r == nil && e.kind == preferredElection:
 		return kafka.Errorf(kafka.PreferredLeaderNotAvailable,

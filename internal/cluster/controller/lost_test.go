@@ -3,6 +3,7 @@ package controller
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -50,5 +51,42 @@ func TestLostReplica(t *testing.T) {
 	}
 	if p := w.partition("orders", 0); p.Leader != 2 {
 		t.Errorf("%+v", p)
+	}
+}
+
+// TestUncleanElectionOfWhatIsLost: a partition whose only replica lost its log directory gets a leader when an operator asks
+// for it and not before, and the replica begins anew; where another replica is in service, that one is taken.
+func TestUncleanElectionOfWhatIsLost(t *testing.T) {
+	for name, replicas := range map[string][]int32{"alone": {1}, "another": {1, 2}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, founded())
+			w.up(1, 2, 3)
+			w.create("orders", replicas)
+			if len(replicas) > 1 {
+				w.beat(2, true, false) // fenced, and so out of the ISR
+			}
+			r := w.registration(1, 9, -1)
+			r.LogDirs[0][0]++ // another disk
+			w.tick(time.Minute)
+			if got := w.do(r).(*kmsg.BrokerRegistrationResponse); got.ErrorCode != 0 {
+				t.Fatalf("%+v", got)
+			}
+			w.beat(1, false, false)
+			w.beat(2, false, false)
+			if p := w.partition("orders", 0); p.HasLeader() {
+				t.Fatalf("elected at once: %+v", p)
+			}
+			elect := kmsg.NewPtrElectLeadersRequest()
+			elect.ElectionType = uncleanElection
+			elect.Topics = []kmsg.ElectLeadersRequestTopic{{Topic: "orders", Partitions: []int32{0}}}
+			w.do(elect)
+			p := w.partition("orders", 0)
+			if want := kafka.NodeID(replicas[len(replicas)-1]); p.Leader != want || !p.Recovering || !slices.Equal(p.ISR, []kafka.NodeID{want}) {
+				t.Fatalf("%+v", p)
+			}
+			if len(replicas) == 1 && p.Directory(1) != kafka.DirectoryUnassigned {
+				t.Fatalf("%+v", p)
+			}
+		})
 	}
 }

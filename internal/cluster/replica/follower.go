@@ -82,7 +82,7 @@ func (p *Partition) Replicate(now time.Time, fetched []byte, l LeaderView) (rega
 			return false, e, err
 		}
 	}
-	if p.lost && p.rotten == kafka.NoOffset && l.HighWatermark >= 0 && v.End >= l.HighWatermark {
+	if p.lost && p.rotten == kafka.NoOffset && !p.log.Dir().Full() && l.HighWatermark >= 0 && v.End >= l.HighWatermark {
 		p.lost, regained = false, true
 	}
 	e.flush = p.wantsFlush(now) || rolled

@@ -153,6 +153,8 @@ type Applied struct {
 	Kept []kafka.TopicPartition
 	// Resumed are moves between log directories that an earlier run began.
 	Resumed []*Move
+	// Emptied are replicas that begin anew with nothing, because an operator had them elected without their log.
+	Emptied []kafka.TopicPartition
 	// Rebuilt are replicas whose log directory is gone, and that are copied from their leaders anew.
 	Rebuilt []kafka.TopicPartition
 	Created int
@@ -287,6 +289,8 @@ func (m *Manager) Where(image *metadata.Image, p *Partition) (DirReport, bool) {
 	m.mu.RLock()
 	lost := m.lost[p.tp] || m.broken[p.tp]
 	m.mu.RUnlock()
+	again, rotten := p.damage()
+	lost = lost || again || rotten
 	s, ok := image.Partition(p.tp)
 	l := p.Log()
 	if !ok || lost || l == nil || p.Role() == Offline {
@@ -363,6 +367,9 @@ func (m *Manager) claim(now time.Time, id kafka.UUID, tp kafka.TopicPartition, c
 	m.counts[dir]++
 	m.mu.Unlock()
 	out.Created++
+	if s.Recovering && s.Leader == m.o.Self {
+		out.Emptied = append(out.Emptied, tp)
+	}
 	return l, dir, nil
 }
 

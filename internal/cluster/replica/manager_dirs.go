@@ -196,19 +196,50 @@ func (m *Manager) emptiest() (best *log.Dir) {
 // revivable says whether a replica that is offline for want of its directory can be made anew by now: another one has
 // come in sync, or an operator has given it up.
 func (m *Manager) revivable(p *Partition, s *metadata.Partition) bool {
-	if p.Role() != Offline || p.Log() != nil {
+	if p.Role() != Offline {
 		return false
 	}
+	recorded, l := s.Directory(m.o.Self), p.Log()
 	m.mu.RLock()
 	defer m.mu.RUnlock()
+	if l != nil && !(recorded == kafka.DirectoryUnassigned && m.failed[l.Dir()]) {
+		return false
+	}
 	if m.broken[p.tp] || m.withheld[p.tp] || slices.Contains(m.unmade, p) {
 		return false
 	}
-	recorded := s.Directory(m.o.Self)
 	if recorded == kafka.DirectoryUnassigned {
 		return m.emptiest() != nil
 	}
 	return !m.someOffline() && (recorded == kafka.DirectoryLost || isNamed(recorded)) && othersInSync(s, m.o.Self)
+}
+
+// GiveUp gives a replica up whose directory is full, and gives what to tell the controller; false: nothing, because it is
+// not in sync, or nobody else could lead at once. It comes back once it has caught up and there is space.
+func (m *Manager) GiveUp(image *metadata.Image, p *Partition) (DirReport, bool) {
+	s, ok := image.Partition(p.tp)
+	if !ok || !slices.Contains(s.ISR, m.o.Self) || !othersServe(image, s, m.o.Self) || s.Directory(m.o.Self) == kafka.DirectoryLost {
+		return DirReport{}, false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lost = true
+	return DirReport{TopicID: p.topicID, Partition: p.tp.Partition, Directory: kafka.DirectoryLost}, true
+}
+
+// Keep takes back that a replica was given up for want of space, where the controller did not hear of it or would not.
+func (m *Manager) Keep(image *metadata.Image, p *Partition) {
+	m.mu.RLock()
+	lost := m.lost[p.tp]
+	m.mu.RUnlock()
+	if s, ok := image.Partition(p.tp); !ok || lost || s.Directory(m.o.Self) == kafka.DirectoryLost {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.role == Leader {
+		p.lost = false
+	}
 }
 
 // Want says in which directory a replica is to be made when this node is given it (KIP-113).

@@ -52,6 +52,9 @@ func (x *Move) Target() *log.Dir { return x.to.Dir() }
 // Size is how many bytes the copy has. Lag is how many records it has still to get. Both are for anybody to ask.
 func (x *Move) Size() int64 { return x.to.View().Size() }
 
+// At is where the copy ends. It is for the owner of the move to ask.
+func (x *Move) At() kafka.Offset { return x.to.View().End }
+
 // Lag is by how many offsets the copy is behind the replica.
 func (x *Move) Lag() int64 { return max(int64(x.from.View().End-x.to.View().End), 0) }
 
