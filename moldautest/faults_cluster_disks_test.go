@@ -249,6 +249,32 @@ func TestFault17DamagedTimeIndex(t *testing.T) {
 	}
 }
 
+// TestFault34FullDisk: one of two log directories of a leader is full. Its partitions are led by others after a while, the
+// other directory goes on, and everything is as before when there is space again.
+func TestFault34FullDisk(t *testing.T) {
+	c := moldautest.Cluster(t, 3, moldautest.Config("log.dirs", "/more,/data"), moldautest.Config("metadata.log.dir", "/data"))
+	c.CreateTopic("t", 4, 3)
+	h := begin(t, c, "t", 4)
+	h.progress(50)
+	id, partition := inDirectory(t, c, "t", 4, "/more")
+	c.FullDisk(id, "/more")
+	c.WaitFor("another leader", func() bool {
+		s, _ := c.State("t", partition)
+		return s.Leader >= 0 && s.Leader != id
+	})
+	h.progress(200)
+	if !c.Running(id) {
+		t.Errorf("the node ended: %v", c.Failure(id))
+	}
+	c.MendDisk(id)
+	for p := range int32(4) {
+		c.WaitISR("t", p)
+	}
+	h.progress(50)
+	h.verify()
+	sameLogs(t, c, "t", 4)
+}
+
 // TestFault35SlowDisk: the syncs of a leader take long. Records are acknowledged later; its followers stay in sync
 // (KAFKA-8733).
 func TestFault35SlowDisk(t *testing.T) {
