@@ -60,7 +60,7 @@ func TestControlAnswersEverybody(t *testing.T) {
 	var caught []*promise.Promise[struct{}]
 	ask := func() {
 		r := kmsg.NewPtrBrokerHeartbeatRequest()
-		r.BrokerID, r.BrokerEpoch = int32(n.self.ID), int64(n.lifecycle.epoch)
+		r.BrokerID, r.BrokerEpoch = int32(n.self.ID), n.lifecycle.epoch.Load()
 		answers = append(answers, n.control.Submit(controller.Request{Body: r}))
 		caught = append(caught, n.control.CaughtUp())
 	}

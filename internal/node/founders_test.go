@@ -188,3 +188,33 @@ func TestFoundingsAgree(t *testing.T) {
 		}
 	}
 }
+
+// TestGrowingLoneNode: a node that was a cluster of its own becomes one of three when it and two others are given a list. The
+// two become voters one after the other, once both have caught up; then the cluster goes on without the first.
+func TestGrowingLoneNode(t *testing.T) {
+	c := listCluster(t, 3)
+	list, settings := c.list, c.settings
+	c.list = ""
+	c.settings = func(kafka.NodeID) map[string]string {
+		out := quickQuorum()
+		out["listeners"] = "PLAINTEXT://n1:9092"
+		return out
+	}
+	c.start(1)
+	c.create(1, "before", 1, 1)
+	cluster := c.nodes[1].ClusterID()
+	c.stop(1)
+	c.list, c.settings = list, settings
+	c.start()
+	for _, id := range c.ids {
+		if n := c.nodes[id]; n.self.ID != id || n.ClusterID() != cluster {
+			t.Errorf("node %d is %d of cluster %s, the first was of %s", id, n.self.ID, n.ClusterID(), cluster)
+		}
+	}
+	for _, id := range c.ids {
+		c.awaitVoter(id)
+	}
+	c.create(2, "between", 3, 3)
+	c.kill(1)
+	c.create(c.active(), "after", 1, 2)
+}

@@ -39,8 +39,8 @@ func TestCrashBeforeRegistering(t *testing.T) {
 			}
 			c.start()
 			l := c.nodes[1].lifecycle
-			if l.previous < 0 || l.previous >= l.epoch {
-				t.Errorf("broker epoch %d claims %d", l.epoch, l.previous)
+			if l.previous < 0 || l.previous >= l.brokerEpoch() {
+				t.Errorf("broker epoch %d claims %d", l.brokerEpoch(), l.previous)
 			}
 		})
 	}

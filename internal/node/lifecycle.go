@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -38,7 +39,8 @@ type lifecycle struct {
 	log            *slog.Logger
 	now            func() time.Time
 
-	epoch   kafka.BrokerEpoch
+	epoch   atomic.Int64  // of the registration in force; NoBrokerEpoch before the first
+	lapsed  atomic.Bool   // the controller does not know that registration any more
 	changed chan struct{} // something is to be told at once
 
 	mu      sync.Mutex
@@ -124,12 +126,44 @@ func (l *lifecycle) join(ctx context.Context) error {
 		return kafka.Errorf(kafka.Code(r.ErrorCode), "the controller refuses this broker's registration: %s",
 			kafka.Code(r.ErrorCode).Name())
 	}
-	l.epoch = kafka.BrokerEpoch(r.BrokerEpoch)
-	if err := l.await(ctx, func(b *metadata.Broker) bool { return b.Epoch == l.epoch }); err != nil {
+	if err := l.registered(ctx, r); err != nil {
 		return err
 	}
 	l.publisher.activate()
 	return nil
+}
+
+// brokerEpoch is the epoch of the registration in force.
+func (l *lifecycle) brokerEpoch() kafka.BrokerEpoch { return kafka.BrokerEpoch(l.epoch.Load()) }
+
+// registered takes note of a registration and waits until this node's metadata shows it.
+func (l *lifecycle) registered(ctx context.Context, r *kmsg.BrokerRegistrationResponse) error {
+	l.epoch.Store(r.BrokerEpoch)
+	return l.await(ctx, func(b *metadata.Broker) bool { return int64(b.Epoch) == r.BrokerEpoch })
+}
+
+// renew registers again, as the same incarnation, when the controller has forgotten this broker or believes in another one
+// under its number: a heartbeat was answered STALE_BROKER_EPOCH. What this process acknowledged it still has.
+func (l *lifecycle) renew(ctx context.Context) {
+	l.beats.Lock()
+	leaving := l.leaving
+	l.beats.Unlock()
+	if !l.lapsed.Swap(false) || leaving {
+		return
+	}
+	l.previous = l.brokerEpoch()
+	body, err := l.ask(ctx, l.registration())
+	if err != nil {
+		return // ctx has ended
+	}
+	r := body.(*kmsg.BrokerRegistrationResponse)
+	if code := kafka.Code(r.ErrorCode); code != kafka.None {
+		l.log.Error("the controller does not know this broker any more and refuses to register it", "error", code.Name())
+		return // the next heartbeat says so again
+	}
+	if l.registered(ctx, r) == nil {
+		l.log.Warn("the controller did not know this broker any more; it has registered again", "epoch", r.BrokerEpoch)
+	}
 }
 
 // register asks for a broker epoch. While the controller believes that another process, or another disk, lives under this
@@ -269,7 +303,7 @@ func (l *lifecycle) beat(ctx context.Context, fence, shutdown bool) (*kmsg.Broke
 func (l *lifecycle) heartbeat(fence, shutdown bool) kmsg.Request {
 	r := kmsg.NewPtrBrokerHeartbeatRequest()
 	r.SetVersion(r.MaxVersion())
-	r.BrokerID, r.BrokerEpoch = int32(l.node.ID), int64(l.epoch)
+	r.BrokerID, r.BrokerEpoch = int32(l.node.ID), l.epoch.Load()
 	r.CurrentMetadataOffset = int64(l.publisher.Image().Offset())
 	r.WantFence, r.WantShutdown = fence, shutdown
 	for _, d := range l.failed() {
@@ -295,6 +329,7 @@ func (l *lifecycle) run(ctx context.Context) {
 		case <-l.changed:
 		case <-ticker.C: // what was refused is told again
 		}
+		l.renew(ctx)
 		l.retry(l.assign(ctx, l.takeReports()))
 		l.tellAlive()
 	}
@@ -304,6 +339,7 @@ func (l *lifecycle) run(ctx context.Context) {
 // a slow disk of the controller must not make a live broker look dead.
 func (l *lifecycle) tellAlive() {
 	l.beats.Lock()
+	epoch := l.epoch.Load()
 	answer := l.remind(l.heartbeat(false, l.leaving))
 	l.beats.Unlock()
 	answer.OnDone(func(r api.ControlReply) {
@@ -312,6 +348,9 @@ func (l *lifecycle) tellAlive() {
 		}
 		if code := kafka.Code(r.Body.(*kmsg.BrokerHeartbeatResponse).ErrorCode); code != kafka.None {
 			l.log.Warn("the controller refuses this broker's heartbeat", "error", code.Name())
+			if code == kafka.StaleBrokerEpoch && epoch == l.epoch.Load() {
+				l.lapsed.Store(true) // the next round sees to it
+			}
 		}
 	})
 }
@@ -322,7 +361,7 @@ const maxAssignments = 2250
 // assign tells the controller which directories replicas are in, and gives back what it did not take down.
 func (l *lifecycle) assign(ctx context.Context, reports []replica.DirReport) (refused []replica.DirReport) {
 	for some := range slices.Chunk(reports, maxAssignments) {
-		body, err := l.ask(ctx, assignment(l.node.ID, l.epoch, some))
+		body, err := l.ask(ctx, assignment(l.node.ID, l.brokerEpoch(), some))
 		if err != nil {
 			return append(refused, some...) // ctx has ended
 		}
@@ -422,6 +461,9 @@ func (l *lifecycle) leave(ctx context.Context) error {
 		}
 		if r.ShouldShutdown {
 			return nil
+		}
+		if code := kafka.Code(r.ErrorCode); code == kafka.StaleBrokerEpoch {
+			return code // whom the controller does not know it has nothing to take from
 		}
 		select {
 		case <-ctx.Done():

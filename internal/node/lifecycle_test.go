@@ -238,3 +238,34 @@ func (s *safeText) String() string {
 	defer s.mu.Unlock()
 	return s.b.String()
 }
+
+// TestForgottenBroker: a running broker that somebody unregistered registers again, as the incarnation that it is, and takes
+// part as before.
+func TestForgottenBroker(t *testing.T) {
+	c := staticCluster(t, 3)
+	c.start()
+	c.create(1, "before", 1, 3)
+	gone := c.other(c.active())
+	before := c.nodes[gone].lifecycle.brokerEpoch()
+	r := kmsg.NewPtrUnregisterBrokerRequest()
+	r.BrokerID = int32(gone)
+	if resp := ask[*kmsg.UnregisterBrokerResponse](c, c.active(), r); resp.ErrorCode != 0 {
+		t.Fatal(kafka.Code(resp.ErrorCode).Name())
+	}
+	c.eventually("the broker is registered anew and in service", func() bool {
+		b, ok := c.nodes[c.active()].publisher.Image().Broker(gone)
+		return ok && b.Epoch > before && !b.Fenced && b.Epoch == c.nodes[gone].lifecycle.brokerEpoch() &&
+			b.Incarnation == c.nodes[gone].lifecycle.instance
+	})
+	c.create(gone, "after", 3, 3)
+	c.eventually("its replicas are in sync", func() bool {
+		for _, topic := range []string{"before", "after"} {
+			p, ok := c.nodes[gone].publisher.Image().Partition(kafka.TopicPartition{Topic: topic})
+			if !ok || len(p.ISR) != 3 {
+				return false
+			}
+		}
+		return true
+	})
+	c.stop(gone)
+}

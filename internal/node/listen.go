@@ -306,11 +306,12 @@ func (n *Node) newLifecycle(ctx context.Context) error {
 		return fmt.Errorf("%s: %w", incarnationFile, err)
 	}
 	l := &lifecycle{node: n.self, cluster: n.dirs.cluster, dirs: ids, instance: newUUID(), listeners: n.registered(),
-		epoch: log.NoBrokerEpoch, endpoints: n.controllerEndpoints(),
-		patience: time.Duration(n.config.Int64("initial.broker.registration.timeout.ms")) * time.Millisecond,
-		interval: n.heartbeatInterval(), submit: n.submit, remind: n.remind, publisher: n.publisher, failed: n.manager.FailedDirs,
+		endpoints: n.controllerEndpoints(),
+		patience:  time.Duration(n.config.Int64("initial.broker.registration.timeout.ms")) * time.Millisecond,
+		interval:  n.heartbeatInterval(), submit: n.submit, remind: n.remind, publisher: n.publisher, failed: n.manager.FailedDirs,
 		cordoned: n.cordoned,
 		log:      n.log, now: n.o.Now, changed: make(chan struct{}, 1)}
+	l.epoch.Store(int64(log.NoBrokerEpoch))
 	stale := func(incarnation kafka.UUID) bool {
 		return n.control.voters.Load() > 1 && n.control.lineage.stale(incarnation, n.control.settings.BrokerSession)
 	}

@@ -446,6 +446,9 @@ func (n *Node) stop(ctx context.Context) error {
 	n.metrics.stopped()
 	close(n.stopping)
 	n.coordinators.close() // what is parked would keep the drain waiting
+	if healthy {
+		n.control.stop() // first: the next controller takes office while requests are finished here
+	}
 	drain, cancel := context.WithTimeout(ctx, time.Duration(n.config.Int64("moldau.drain.timeout.ms"))*time.Millisecond)
 	defer cancel()
 	if err := n.server.Drain(drain); err != nil {

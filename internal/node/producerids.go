@@ -53,7 +53,7 @@ func (p *producerIDs) draw() *promise.Promise[api.ProducerIDReply] {
 
 func (p *producerIDs) fetch() {
 	r := kmsg.NewPtrAllocateProducerIDsRequest()
-	r.BrokerID, r.BrokerEpoch = int32(p.n.self.ID), int64(p.n.lifecycle.epoch)
+	r.BrokerID, r.BrokerEpoch = int32(p.n.self.ID), p.n.lifecycle.epoch.Load()
 	p.n.submit(r).OnDone(p.fetched)
 }
 

@@ -150,5 +150,5 @@ func (n *Node) brokerEpoch() kafka.BrokerEpoch {
 	if n.lifecycle == nil {
 		return log.NoBrokerEpoch
 	}
-	return n.lifecycle.epoch
+	return n.lifecycle.brokerEpoch()
 }

@@ -84,6 +84,8 @@ func (c *Core) onAddVoter(now time.Time, m Message, r *AddVoterRequest) {
 	if refused = first(refused, c.busyCheck(), c.stableCheck()); refused.code == kafka.None {
 		if _, ok := c.voters.Latest().Find(r.Voter.ID); ok {
 			refused = refusal{kafka.DuplicateVoter, "the voter set has this id already"}
+		} else if !r.AckWhenCommitted && !c.mayJoin(now, r.Voter) {
+			refused = refusal{kafka.RequestTimedOut, "two voters are weaker than one; a third node has to join and catch up first"}
 		}
 	}
 	if refused.code != kafka.None {
@@ -93,6 +95,29 @@ func (c *Core) onAddVoter(now time.Time, m Message, r *AddVoterRequest) {
 	c.change = &voterChange{message: m, voter: Voter{Key: r.Voter, Endpoints: normalised(r.Endpoints)},
 		ackWhenCommitted: r.AckWhenCommitted}
 	c.askVersions(now, peer)
+}
+
+// joiner is a node that asks by itself to become a voter (KIP-1186).
+type joiner struct {
+	key ReplicaKey
+	at  time.Time // when it asked last
+}
+
+// mayJoin says whether a node that asks by itself becomes a voter now. Beside a sole voter that waits for a second one which
+// asks too and has caught up: of two voters none can be spared. An administrator's request is not held up.
+func (c *Core) mayJoin(now time.Time, key ReplicaKey) bool {
+	if len(c.voters.Latest()) != 1 {
+		return true
+	}
+	l, ready := c.leading, 0
+	l.joiners = slices.DeleteFunc(l.joiners, func(j joiner) bool { return j.key == key || now.Sub(j.at) > 5*c.config.FetchTimeout })
+	l.joiners = append(l.joiners, joiner{key, now})
+	for _, j := range l.joiners {
+		if c.caughtUp(now, j.key) {
+			ready++
+		}
+	}
+	return ready > 1
 }
 
 // askVersions asks the voter what it supports before it is written down.

@@ -304,6 +304,7 @@ func (c *Core) onEndRequest(now time.Time, m Message, r *EndQuorumEpochRequest) 
 	code := c.adopt(now, r.Leader, r.Epoch, r.LeaderEndpoints)
 	if code == kafka.None && c.role == Follower && c.leader == r.Leader {
 		c.following.fetchBy = now.Add(c.electionDelay(r.Candidates))
+		c.following.fetched = false // nothing speaks for this leader any more, and whoever stands may do so
 	}
 	c.answer(m, &EndQuorumEpochResponse{c.verdict(code)})
 }

@@ -19,6 +19,8 @@ type leading struct {
 	checkQuorumAt time.Time
 	// beginAt is when BeginQuorumEpoch goes out again.
 	beginAt time.Time
+	// joiners are those that asked to join a sole voter.
+	joiners []joiner
 }
 
 // progress is how far a replica has come, as its last valid Fetch says.
@@ -182,7 +184,8 @@ func (c *Core) announce(now time.Time) {
 
 // resigning is what a leader that steps down still has to do: tell the voters.
 type resigning struct {
-	candidates   []ReplicaKey
+	candidates []ReplicaKey
+	// acknowledged are the voters that know, or, during a shutdown, could not be told.
 	acknowledged []kafka.NodeID
 }
 

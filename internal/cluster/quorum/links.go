@@ -79,6 +79,9 @@ func (c *Core) pause(now time.Time, peer kafka.NodeID) {
 // lost ends a request without answer.
 func (c *Core) lost(now time.Time, e Lost) {
 	if l := c.links.find(e.Request); l != nil {
+		if _, ok := l.body.(*EndQuorumEpochRequest); ok && c.shutdown && c.role == Resigned {
+			c.resigning.acknowledged = append(c.resigning.acknowledged, l.peer) // nobody stays for one that is away
+		}
 		l.request, l.body = 0, nil
 		c.pause(now, l.peer)
 		if c.change != nil && c.change.request == e.Request {
