@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"moldau/internal/cluster/replica"
+	"moldau/internal/flaw"
 	"moldau/internal/kafka"
 	"moldau/internal/storage/record"
 )
@@ -88,7 +89,11 @@ func (l *load) read() (more bool, err error) {
 		}
 	}
 	end := l.end()
-	x := l.part.Read(replica.ReadSpec{Replica: l.s.r.o.Self, Offset: l.next, MaxBytes: l.s.r.o.LoadBytes, WholeBatch: true,
+	reader := l.s.r.o.Self
+	if flaw.In(flaw.LoadToWatermark) {
+		reader = kafka.NoNode
+	}
+	x := l.part.Read(replica.ReadSpec{Replica: reader, Offset: l.next, MaxBytes: l.s.r.o.LoadBytes, WholeBatch: true,
 		LeaderEpoch: kafka.NoEpoch, LastEpoch: kafka.NoEpoch})
 	switch {
 	case errors.Is(x.Err, kafka.OffsetOutOfRange) && l.next < x.LogStart:
@@ -112,6 +117,9 @@ func (l *load) read() (more bool, err error) {
 // end is the end of the log.
 func (l *load) end() kafka.Offset {
 	if log := l.part.Log(); log != nil {
+		if flaw.In(flaw.LoadToWatermark) {
+			return max(l.next, l.part.HighWatermark())
+		}
 		return log.View().End
 	}
 	return l.next
@@ -215,6 +223,9 @@ func (l *load) applyMarker(b record.Batch) {
 		return
 	}
 	p := Stamp{b.ProducerID(), b.ProducerEpoch()}
+	if flaw.In(flaw.OffsetsUnended) {
+		return
+	}
 	l.machine.Ended(p, m.Commit, Origin{Offset: b.BaseOffset(), TimestampMs: b.BaseTimestamp(), Producer: p})
 }
 

@@ -36,11 +36,27 @@ const (
 	NoDeduplication Flaw = "no-deduplication"
 	// ElectAnybody elects leaders that are not in sync.
 	ElectAnybody Flaw = "elect-anybody"
+
+	// MarkersForgotten does not write the markers of a transaction that the coordinator before had decided.
+	MarkersForgotten Flaw = "markers-forgotten"
+	// ReplyEarly answers for coordinators before the records are committed.
+	ReplyEarly Flaw = "reply-early"
+	// EpochKept ends transactions without a new epoch, and takes a late EndTxn for that of the next one (KIP-890).
+	EpochKept Flaw = "epoch-kept"
+	// Unverified lets clients begin transactions on partitions that their coordinator does not know of (KIP-890).
+	Unverified Flaw = "unverified"
+	// OffsetsUnended forgets at a load what transactions did to offsets.
+	OffsetsUnended Flaw = "offsets-unended"
+	// LoadToWatermark begins to coordinate without what is not committed yet.
+	LoadToWatermark Flaw = "load-to-watermark"
+	// OneMarker takes a transaction for complete when one of its partitions has the marker.
+	OneMarker Flaw = "one-marker"
 )
 
 // All lists the mistakes.
 func All() []Flaw {
 	return []Flaw{VoteNotDurable, VoteForShorterLog, CommitUnsynced, FetchUnsynced, QuorumDivergence,
 		AckBeforeReplicas, LeaderUnsynced, FollowerUnsynced, TruncateToHighWatermark, IgnoreDivergence,
-		MinimalISR, EarlyISR, NoDeduplication, ElectAnybody}
+		MinimalISR, EarlyISR, NoDeduplication, ElectAnybody, MarkersForgotten, ReplyEarly, EpochKept,
+		Unverified, OffsetsUnended, LoadToWatermark, OneMarker}
 }

@@ -44,6 +44,7 @@ type broker struct {
 	previous kafka.BrokerEpoch
 	active   bool // roles are taken up
 	asking   bool // a registration or heartbeat is under way
+	stopping bool // it wants to stop, once nobody needs it
 	beatAt   time.Time
 	reports  []replica.DirReport
 
@@ -226,6 +227,10 @@ func (b *broker) live() {
 	b.asking = true
 	b.ask(r, func(resp kmsg.Response, err error) {
 		b.asking = false
+		if r, ok := resp.(*kmsg.BrokerHeartbeatResponse); ok && err == nil && r.ErrorCode == 0 && r.ShouldShutdown {
+			b.stop()
+			return
+		}
 		if r, ok := resp.(*kmsg.BrokerRegistrationResponse); ok && err == nil && r.ErrorCode == 0 {
 			b.epoch, b.m.vouched = kafka.BrokerEpoch(r.BrokerEpoch), b.instance
 			b.beatAt = time.Time{}
@@ -267,7 +272,7 @@ func (b *broker) heartbeat() kmsg.Request {
 	r.SetVersion(r.MaxVersion())
 	r.BrokerID, r.BrokerEpoch = int32(b.m.id), int64(b.epoch)
 	r.CurrentMetadataOffset = int64(b.published.Offset())
-	r.WantFence = !b.active
+	r.WantFence, r.WantShutdown = !b.active, b.stopping
 	return r
 }
 

@@ -525,7 +525,7 @@ func TestEveryOrder(t *testing.T) {
 		bounds.epoch, bounds.version = 0, 0
 	}
 	if os.Getenv("MOLDAU_LONG") != "" {
-		bounds = modelBounds{records: 2, crashes: 1, epoch: 2, version: 3, behind: 2}
+		bounds = modelBounds{records: 2, epoch: 2, version: 2, behind: 1}
 	}
 	m, err := newModel(bounds)
 	if err == nil {

@@ -19,7 +19,7 @@ func (w *World) trouble() {
 func (w *World) enabled() []fault {
 	var on []fault
 	for _, f := range []fault{faultPower, faultTorn, faultKill, faultPause, faultPartition, faultOneWay, faultRate,
-		faultJump, faultMembers, faultWipe} {
+		faultJump, faultMembers, faultWipe, faultMove, faultStop} {
 		if w.plan.has(f) {
 			on = append(on, f)
 		}
@@ -62,6 +62,13 @@ func (w *World) strike(f fault) {
 		w.changeVoters()
 	case faultWipe:
 		w.wipe(m)
+	case faultMove:
+		w.move(m)
+	case faultStop:
+		if b, ok := m.process.(*broker); ok {
+			b.stopping = true
+			w.logf("%d is asked to stop", m.id)
+		}
 	}
 }
 

@@ -24,12 +24,14 @@ const (
 	faultJump                   // clocks that jump ahead
 	faultMembers                // voters that come and go
 	faultWipe                   // a disk that is lost and replaced
+	faultMove                   // replicas that are moved to other brokers
+	faultStop                   // brokers that are stopped in order
 	faultCount
 )
 
 func (f fault) String() string {
 	return [...]string{"power", "torn", "kill", "pause", "partition", "one-way", "drop", "duplicate", "slow-net",
-		"slow-disk", "clock-rate", "clock-jump", "members", "wipe"}[f]
+		"slow-disk", "clock-rate", "clock-jump", "members", "wipe", "move", "stop"}[f]
 }
 
 // plan is what a seed makes of a run: each fault is on in half of them, so that rare combinations come up and none
@@ -62,6 +64,7 @@ func (w *World) newPlan() plan {
 	for f := range p.faults {
 		p.faults[f] = r.IntN(2) == 0
 	}
+	p.faults[faultMove], p.faults[faultStop] = false, false
 	if p.static || p.voters < 3 {
 		p.faults[faultWipe] = false // an empty disk with an old id is a voter that forgot: the operator must not do it
 	}
@@ -79,6 +82,7 @@ func (p *plan) ofBrokers(w *World) {
 	p.others = min(p.others, 1)
 	p.partitions, p.producers = 1+w.rnd.IntN(3), 1+w.rnd.IntN(4)
 	p.faults[faultMembers], p.faults[faultWipe] = false, false
+	p.faults[faultMove], p.faults[faultStop] = w.chance(0.5), w.chance(0.5)
 }
 
 // String names the cluster and its faults.

@@ -184,8 +184,9 @@ type parkedFetch struct {
 	r       *kmsg.FetchRequest
 	to      *caller
 	session *fetchSession
-	epoch   int32
-	over    bool
+	// id and epoch are those of its session when it came: another process of the same follower may have begun one since.
+	id, epoch int32
+	over      bool
 }
 
 func (s *leaderSide) begin(b *broker) {
@@ -234,7 +235,7 @@ func (s *leaderSide) fetch(r *kmsg.FetchRequest, to *caller) {
 		return
 	}
 	s.update(x, r)
-	f := &parkedFetch{r: r, to: to, session: x, epoch: x.epoch}
+	f := &parkedFetch{r: r, to: to, session: x, id: x.id, epoch: x.epoch}
 	s.parked = append(s.parked, f)
 	s.moved = true
 	s.b.m.after(time.Duration(r.MaxWaitMillis)*time.Millisecond, func() { f.over, s.moved = true, true })
@@ -265,8 +266,10 @@ func (s *leaderSide) serve() {
 	s.parked = nil
 	for _, f := range waiting {
 		resp := kmsg.NewPtrFetchResponse()
-		resp.Version, resp.SessionID = f.r.Version, f.session.id
-		if f.epoch != f.session.epoch {
+		resp.Version, resp.SessionID = f.r.Version, f.id
+		if f.id != f.session.id {
+			resp.ErrorCode = int16(kafka.FetchSessionIDNotFound)
+		} else if f.epoch != f.session.epoch {
 			resp.ErrorCode = int16(kafka.InvalidFetchSessionEpoch)
 		} else if !s.collect(f, resp) && !f.over {
 			s.parked = append(s.parked, f)

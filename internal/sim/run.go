@@ -288,7 +288,7 @@ func (w *World) allInSync() bool {
 					up++
 				}
 			}
-			if !p.HasLeader() || len(p.ISR) < up {
+			if !p.HasLeader() || len(p.ISR) < up || len(p.Removing) > 0 && up == len(p.Replicas) {
 				return false
 			}
 		}

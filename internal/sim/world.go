@@ -41,7 +41,7 @@ type Stats struct {
 	Snapshots, Downloads, Trims, VoterChanges int
 	Produced, Acknowledged, Expands, Shrinks  int
 	LeaderChanges, PartitionCuts, Restarted   int
-	TxnCommitted, TxnAborted                  int
+	TxnCommitted, TxnAborted, Moves, Stops    int
 	Virtual                                   time.Duration
 }
 
@@ -195,5 +195,7 @@ func (s *Stats) Add(o Stats) {
 	s.Restarted += o.Restarted
 	s.TxnCommitted += o.TxnCommitted
 	s.TxnAborted += o.TxnAborted
+	s.Moves += o.Moves
+	s.Stops += o.Stops
 	s.Virtual += o.Virtual
 }

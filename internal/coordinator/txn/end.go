@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/coordinator"
+	"moldau/internal/flaw"
 	"moldau/internal/kafka"
 )
 
@@ -137,6 +138,7 @@ func (m *Machine) loaded(now time.Time) coordinator.Result {
 	out := coordinator.Result{WholeShard: true}
 	for _, id := range slices.Sorted(maps.Keys(m.ids)) {
 		switch e := m.ids[id]; {
+		case e.state.preparing() && flaw.In(flaw.MarkersForgotten):
 		case e.state.preparing():
 			out.Outgoing = append(out.Outgoing, m.markers(e.transaction))
 		case e.state == Ongoing:

@@ -9,6 +9,7 @@ import (
 
 	"moldau/internal/cluster/metadata"
 	"moldau/internal/coordinator"
+	"moldau/internal/flaw"
 	"moldau/internal/kafka"
 )
 
@@ -51,7 +52,7 @@ type WriteMarkers struct {
 // has been, that has ended what this marker was for.
 func (w *WriteMarkers) Owes(err error, exists bool) bool {
 	switch {
-	case err == nil, errors.Is(err, kafka.InvalidProducerEpoch):
+	case err == nil, errors.Is(err, kafka.InvalidProducerEpoch), flaw.In(flaw.OneMarker):
 		return false
 	case errors.Is(err, kafka.UnknownTopicOrPartition):
 		return exists

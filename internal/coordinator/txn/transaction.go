@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"moldau/internal/coordinator"
+	"moldau/internal/flaw"
 	"moldau/internal/kafka"
 )
 
@@ -93,7 +94,7 @@ func (t transaction) prepared(commit bool, version int16, nextID kafka.ProducerI
 	if commit {
 		t.state = PrepareCommit
 	}
-	if version >= 2 {
+	if version >= 2 && !flaw.In(flaw.EpochKept) {
 		t.producer.Epoch++
 	}
 	t.previousID, t.version, t.nextID, t.updateMs = t.producer.ID, version, nextID, nowMs
