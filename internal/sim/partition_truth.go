@@ -276,6 +276,11 @@ func (t *partitionTruth) spares(id kafka.NodeID) bool {
 	case t.newest.Feature(metadata.ElrVersionFeature) == 0:
 		return false // who falls out of sync while another one is down may be the last who has everything
 	}
+	for name := range t.w.topics() { // the order does not show
+		if _, ok := t.newest.Topic(name); !ok {
+			return false // it takes everybody to make it
+		}
+	}
 	gone := func(x kafka.NodeID) bool { return x == id || t.w.machineOf(x).frozen }
 	for topic := range t.newest.TopicsByID() {
 		for _, p := range topic.Partitions() {
