@@ -94,3 +94,21 @@ func TestDiskIsReplaced(t *testing.T) {
 		t.Errorf("written at %d", at)
 	}
 }
+
+// TestDiskIsReplacedWhileTwoAreDown: the same when the quorum was lost meanwhile. Whoever leads it then hears of the node's
+// new directories before the old registration has ended.
+func TestDiskIsReplacedWhileTwoAreDown(t *testing.T) {
+	c := staticCluster(t, 3, "log.dirs=/a,/b", "metadata.log.dir=/a", "min.insync.replicas=2")
+	c.start()
+	c.create(1, "t", 6, 3)
+	c.eventually("all in sync", func() bool { return len(c.partition("t").ISR) == 3 })
+	victim := c.active()
+	beside := c.other(victim)
+	c.kill(victim)
+	c.kill(beside)
+	if err := c.fs[victim].RemoveAll("/b"); err != nil {
+		t.Fatal(err)
+	}
+	c.start(victim, beside)
+	c.eventually("all in sync again", func() bool { return len(c.partition("t").ISR) == 3 })
+}
