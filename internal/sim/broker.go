@@ -227,6 +227,9 @@ func (b *broker) live() {
 	b.asking = true
 	b.ask(r, func(resp kmsg.Response, err error) {
 		b.asking = false
+		if r, ok := resp.(*kmsg.BrokerHeartbeatResponse); ok && err == nil && kafka.Code(r.ErrorCode) == kafka.StaleBrokerEpoch {
+			b.epoch = -1 // a registration of an earlier life came late, and took the place of this one's
+		}
 		if r, ok := resp.(*kmsg.BrokerHeartbeatResponse); ok && err == nil && r.ErrorCode == 0 && r.ShouldShutdown {
 			b.stop()
 			return
