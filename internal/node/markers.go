@@ -148,8 +148,10 @@ func (x *marking) owes(tp kafka.TopicPartition, err error) bool {
 		x.m.n.log.Warn("a transaction marker is too late for its partition", "partition", tp.String(),
 			"transactionalId", x.work.TransactionalID, "producerId", x.work.Producer.ID, "error", err)
 	}
-	_, exists := x.m.n.publisher.Image().Partition(tp)
-	return x.work.Owes(err, exists)
+	return x.work.Owes(err, func() bool {
+		_, ok := x.m.n.publisher.Image().Partition(tp)
+		return ok
+	})
 }
 
 func (x *marking) answered() {

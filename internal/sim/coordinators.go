@@ -140,7 +140,10 @@ func (x *marking) write() {
 }
 
 func (x *marking) told(tp kafka.TopicPartition, err error) {
-	_, exists := x.c.b.published.Partition(tp)
+	exists := func() bool {
+		_, ok := x.c.b.published.Partition(tp)
+		return ok
+	}
 	if x.work.Owes(err, exists) {
 		x.again = append(x.again, tp)
 	}

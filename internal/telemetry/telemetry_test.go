@@ -219,6 +219,7 @@ func TestEveryRowHasAHandle(t *testing.T) {
 	NewProcess(r, "v", time.Unix(5, 0))
 	NewLogger(io.Discard, LogOptions{Registry: r})
 	WatchGroupLag(r, func() []GroupLag { return []GroupLag{{Group: "g"}} })
+	WatchReplicaLag(r, func() []ReplicaLag { return []ReplicaLag{{Topic: "t"}} })
 	got := scrape(t, r)
 	for _, row := range Rows() {
 		name := row.Name

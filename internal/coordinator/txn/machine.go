@@ -50,12 +50,12 @@ type WriteMarkers struct {
 // Owes says whether a partition that answered a marker with err, or never did, must still get it. exists says whether
 // there is such a partition: of one that was deleted there is nothing left to end. Where a newer epoch of the producer
 // has been, that has ended what this marker was for.
-func (w *WriteMarkers) Owes(err error, exists bool) bool {
+func (w *WriteMarkers) Owes(err error, exists func() bool) bool {
 	switch {
 	case err == nil, errors.Is(err, kafka.InvalidProducerEpoch), flaw.In(flaw.OneMarker):
 		return false
 	case errors.Is(err, kafka.UnknownTopicOrPartition):
-		return exists
+		return exists()
 	}
 	return true
 }
