@@ -14,6 +14,7 @@ import (
 // TestFault09DamagedMetadataSnapshot: a node finds its snapshots of the metadata damaged. It fetches what it lacks, and takes
 // none of its topics for an orphan.
 func TestFault09DamagedMetadataSnapshot(t *testing.T) {
+	beside(t)
 	c := moldautest.Cluster(t, 3, moldautest.Config("metadata.log.max.record.bytes.between.snapshots", "1"))
 	c.CreateTopic("t", 2, 3)
 	h := begin(t, c, "t", 2)
@@ -61,6 +62,7 @@ func TestFault09DamagedMetadataSnapshot(t *testing.T) {
 // TestFault10SyncFails: one sync of a leader's log fails. Nothing that it was for is acknowledged, its directory is offline,
 // another node leads, and the node goes on with its other directory.
 func TestFault10SyncFails(t *testing.T) {
+	beside(t)
 	c := moldautest.Cluster(t, 3, moldautest.Config("log.dirs", "/more,/data"), moldautest.Config("metadata.log.dir", "/data"))
 	c.CreateTopic("t", 4, 3)
 	h := begin(t, c, "t", 4)
@@ -106,6 +108,7 @@ func inDirectory(t *testing.T, c *moldautest.Machines, topic string, partitions 
 // TestFault13CrashInRecovery: a node crashes in the middle of what it does after a crash, again and again, each time
 // somewhere else. It still treats what it finds as the leavings of a crash (KAFKA-10471).
 func TestFault13CrashInRecovery(t *testing.T) {
+	beside(t)
 	c := moldautest.Cluster(t, 3)
 	c.CreateTopic("t", 2, 3)
 	h := begin(t, c, "t", 2)
@@ -132,6 +135,7 @@ func TestFault13CrashInRecovery(t *testing.T) {
 // TestFault14TornCheckpoints: the checkpoints of a node are cut in the middle, emptied, or stale. What they said is found in
 // the log (KAFKA-16541).
 func TestFault14TornCheckpoints(t *testing.T) {
+	beside(t)
 	half := func(b []byte) []byte { return b[:len(b)/2] }
 	none := func([]byte) []byte { return nil }
 	for name, change := range map[string]func([]byte) []byte{"half": half, "empty": none} {
@@ -167,6 +171,7 @@ func TestFault14TornCheckpoints(t *testing.T) {
 // TestFault16DefaultsAndOverrides: the defaults of brokers change, for all and for one. What a topic says for itself stays,
 // over restarts too (KAFKA-9254).
 func TestFault16DefaultsAndOverrides(t *testing.T) {
+	beside(t)
 	c := moldautest.Cluster(t, 3)
 	own := map[string]string{"retention.ms": "123456789", "min.insync.replicas": "1", "segment.bytes": "2097152"}
 	c.CreateTopic("t", 1, 3, "retention.ms", own["retention.ms"], "min.insync.replicas", own["min.insync.replicas"],
@@ -214,6 +219,7 @@ func TestFault16DefaultsAndOverrides(t *testing.T) {
 // TestFault17DamagedTimeIndex: the time index of a segment ends in zeros, or lacks entries. It is checked before retention
 // judges by it, which deletes nothing that is young (KAFKA-10207).
 func TestFault17DamagedTimeIndex(t *testing.T) {
+	beside(t)
 	padded := func(b []byte) []byte { return append(b, make([]byte, 12*20)...) }
 	stale := func(b []byte) []byte {
 		for i := range b {
@@ -252,6 +258,7 @@ func TestFault17DamagedTimeIndex(t *testing.T) {
 // TestFault34FullDisk: one of two log directories of a leader is full. Its partitions are led by others after a while, the
 // other directory goes on, and everything is as before when there is space again.
 func TestFault34FullDisk(t *testing.T) {
+	beside(t)
 	c := moldautest.Cluster(t, 3, moldautest.Config("log.dirs", "/more,/data"), moldautest.Config("metadata.log.dir", "/data"))
 	c.CreateTopic("t", 4, 3)
 	h := begin(t, c, "t", 4)
@@ -278,6 +285,7 @@ func TestFault34FullDisk(t *testing.T) {
 // TestFault35SlowDisk: the syncs of a leader take long. Records are acknowledged later; its followers stay in sync
 // (KAFKA-8733).
 func TestFault35SlowDisk(t *testing.T) {
+	beside(t)
 	c := moldautest.Cluster(t, 3, moldautest.Config("replica.lag.time.max.ms", "4000"),
 		// Heartbeats and votes are synced on the same disk.
 		moldautest.Config("broker.session.timeout.ms", "30000"), moldautest.Config("controller.quorum.fetch.timeout.ms", "10000"),

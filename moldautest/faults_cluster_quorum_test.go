@@ -12,6 +12,7 @@ import (
 // TestFault11MembershipAndCuts: a voter loses its disk and joins again, while the active controller is cut off and another
 // node is killed. Old and new majorities overlap: nothing acknowledged is lost (KIP-853).
 func TestFault11MembershipAndCuts(t *testing.T) {
+	beside(t)
 	c := moldautest.Cluster(t, 3)
 	c.CreateTopic("t", 2, 3)
 	h := begin(t, c, "t", 2)
@@ -43,6 +44,7 @@ func TestFault11MembershipAndCuts(t *testing.T) {
 // TestFault36Impostors: a node comes with the disk of another cluster, another one under the id of a node that runs, with
 // directories of its own. Neither is let in, and those that run go on.
 func TestFault36Impostors(t *testing.T) {
+	beside(t)
 	other := moldautest.Cluster(t, 3)
 	other.Kill()
 	c := moldautest.Cluster(t, 3)
@@ -92,6 +94,7 @@ func TestFault36Impostors(t *testing.T) {
 // TestFault37OneWay: a controller that nobody hears gives way; a voter that hears nobody does not depose a controller that
 // the others hear (KIP-996).
 func TestFault37OneWay(t *testing.T) {
+	beside(t)
 	t.Run("not heard", func(t *testing.T) {
 		c := moldautest.Cluster(t, 3)
 		c.CreateTopic("t", 2, 3)
@@ -134,6 +137,7 @@ func TestFault37OneWay(t *testing.T) {
 // TestFault38ClocksJump: the clocks of nodes jump years ahead and back while records are written that are kept for a day.
 // Nothing is deleted, nobody is taken for dead for ever, and what is written goes on.
 func TestFault38ClocksJump(t *testing.T) {
+	beside(t)
 	c := moldautest.Cluster(t, 3, moldautest.Config("log.retention.check.interval.ms", "50"))
 	c.CreateTopic("t", 2, 3, "retention.ms", "86400000", "segment.ms", "400")
 	h := begin(t, c, "t", 2)

@@ -17,6 +17,7 @@ import (
 // TestFault01FollowerTruncates: a follower that was killed and came back leads as soon as it is in sync, because the
 // leader is killed. It does not know yet how far everybody was, and must not cut what everybody has (KIP-101).
 func TestFault01FollowerTruncates(t *testing.T) {
+	beside(t)
 	c := moldautest.Cluster(t, 3)
 	c.CreateTopic("t", 1, 3)
 	h := begin(t, c, "t", 1)
@@ -40,6 +41,7 @@ func TestFault01FollowerTruncates(t *testing.T) {
 // TestFault02FastLeaderChanges: a leader has what nobody else has and is lost, and so is the next one before it wrote
 // anything. Who comes back finds where its log left that of the third (KIP-279).
 func TestFault02FastLeaderChanges(t *testing.T) {
+	beside(t)
 	c := moldautest.Cluster(t, 5, moldautest.Config("replica.lag.time.max.ms", "600000"))
 	c.CreateTopic("t", 1, 3)
 	h := begin(t, c, "t", 1)
@@ -84,6 +86,7 @@ func TestFault02FastLeaderChanges(t *testing.T) {
 // TestFault03Zombie: a leader that is cut off goes on for clients that reach it. It acknowledges nothing that will not
 // stay, and after the cut its epoch is refused (KIP-320).
 func TestFault03Zombie(t *testing.T) {
+	beside(t)
 	c := moldautest.Cluster(t, 3)
 	c.CreateTopic("t", 3, 3)
 	h := begin(t, c, "t", 3)
@@ -155,6 +158,7 @@ func nobodyLeads(t *testing.T, c *moldautest.Machines, marker string) {
 // TestFault04LastInSync: the last replica that is in sync loses power. The others, which lack its records, do not lead
 // before it is back (KIP-966).
 func TestFault04LastInSync(t *testing.T) {
+	beside(t)
 	c := moldautest.Cluster(t, 5)
 	h, last, others := lastInSync(t, c)
 	c.PowerCut(last)
@@ -169,6 +173,7 @@ func TestFault04LastInSync(t *testing.T) {
 // TestFault05AllLosePower: all machines lose power at once, several times. What was acknowledged is there; a topic that
 // is not synced may lose records, but its replicas still agree.
 func TestFault05AllLosePower(t *testing.T) {
+	beside(t)
 	c := moldautest.Cluster(t, 3)
 	c.CreateTopic("t", 2, 3)
 	c.CreateTopic("loose", 1, 3, "moldau.flush", "async")
@@ -194,6 +199,7 @@ func TestFault05AllLosePower(t *testing.T) {
 // TestFault06StaleMajority: a node is cut off, one of the other two loses power, and the cut off one and that one, who are
 // a majority, go on without the one that saw everything.
 func TestFault06StaleMajority(t *testing.T) {
+	beside(t)
 	c := moldautest.Cluster(t, 3)
 	c.CreateTopic("t", 2, 3)
 	h := begin(t, c, "t", 2)
@@ -218,6 +224,7 @@ func TestFault06StaleMajority(t *testing.T) {
 // TestFault07WipedDisk: a node comes back under its id with an empty disk. It copies what it had and counts only then;
 // a partition that was on this disk only is not made anew.
 func TestFault07WipedDisk(t *testing.T) {
+	beside(t)
 	c := moldautest.Cluster(t, 3)
 	c.CreateTopic("t", 1, 3)
 	c.CreateTopic("single", 3, 1, "min.insync.replicas", "1")
@@ -250,6 +257,7 @@ func TestFault07WipedDisk(t *testing.T) {
 // TestFault12LastInSyncIsGone: the last replica that was in sync never comes back. The partition stays offline until
 // somebody asks for the loss.
 func TestFault12LastInSyncIsGone(t *testing.T) {
+	beside(t)
 	c := moldautest.Cluster(t, 5)
 	h, last, others := lastInSync(t, c)
 	h.quit()

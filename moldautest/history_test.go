@@ -433,3 +433,12 @@ func short(t *testing.T, d time.Duration) context.Context {
 	t.Cleanup(cancel)
 	return ctx
 }
+
+// beside lets a scenario that mostly waits, for sessions and timers to end, run beside the others.
+func beside(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("skipped by -short: a whole cluster under faults")
+	}
+	t.Parallel()
+}
