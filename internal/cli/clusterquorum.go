@@ -41,6 +41,7 @@ func newClusterQuorum(s streams) *cobra.Command {
 	f := clientFlagsOf(c)
 	c.RunE = shows(s, f, outputFlag(c), (*session).quorumDetail,
 		func(w io.Writer, d quorumDetail) error { return d.print(w, time.Now()) })
+	c.AddCommand(newQuorumRemove(s))
 	return c
 }
 

@@ -12,7 +12,8 @@ import (
 
 func newTopic(s streams) *cobra.Command {
 	return group("topic", "Create, list, describe, alter, move and delete topics",
-		newTopicCreate(s), newTopicList(s), newTopicDescribe(s), newTopicAlter(s), newTopicReassign(s), newTopicDelete(s))
+		newTopicCreate(s), newTopicList(s), newTopicDescribe(s), newTopicAlter(s), newTopicReassign(s), newTopicElect(s),
+		newTopicMoveDir(s), newTopicDelete(s))
 }
 
 // topicSpec is what the flags of topic create ask for.
