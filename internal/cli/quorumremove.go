@@ -12,10 +12,9 @@ import (
 )
 
 func newQuorumRemove(s streams) *cobra.Command {
-	c := &cobra.Command{Use: "remove ID", Short: "Take a voter out of the metadata quorum",
-		Long: `Take a voter out of the metadata quorum: a node that has stopped for good, or that is only to be a broker. The quorum must
-have dynamic voters (KIP-853), as one that was founded with --cluster has. A node that lists itself in its settings joins again
-when it starts.`,
+	c := &cobra.Command{Use: "remove ID", Short: "Take a node that has stopped for good out of the metadata quorum",
+		Long: `Take a node that has stopped for good out of the metadata quorum. The quorum must have dynamic voters (KIP-853), as one that
+was founded with --cluster has. A node that runs, and is told to be a controller, joins again by itself.`,
 		Args: args(1, 1, "the id of a node")}
 	f := clientFlagsOf(c)
 	directory := c.Flags().String("directory", "", "`id` of the voter's directory (default: the one that moldau cluster quorum shows)")

@@ -25,6 +25,8 @@ type testCluster struct {
 	ids   []kafka.NodeID
 	fs    map[kafka.NodeID]*vfs.Mem
 	nodes map[kafka.NodeID]*Node
+	// starting guards nodes while several start side by side.
+	starting sync.Mutex
 	// settings gives the configuration of a node.
 	settings func(kafka.NodeID) map[string]string
 	// list, when set, is what --cluster says; its entries are n1:9092 and so on.
@@ -77,13 +79,12 @@ func (c *testCluster) start(ids ...kafka.NodeID) {
 		ids = c.ids
 	}
 	var all sync.WaitGroup
-	var mu sync.Mutex
 	for _, id := range ids {
 		fs := c.fs[id]
 		all.Go(func() {
 			n, err := c.begin(id, fs)
-			mu.Lock()
-			defer mu.Unlock()
+			c.starting.Lock()
+			defer c.starting.Unlock()
 			if err != nil {
 				c.t.Errorf("node %d: %v", id, err)
 				return

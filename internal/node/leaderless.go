@@ -26,7 +26,7 @@ func (n *Node) explainLeaderless(tp kafka.TopicPartition, p *metadata.Partition)
 		out.Followers = append(out.Followers, FollowerExplanation{Broker: int32(id), InSync: slices.Contains(p.ISR, id),
 			Why: whyNotLeader(b, p, id, holds)})
 	}
-	unclean := fmt.Sprintf("kafka-leader-election --election-type unclean --topic %s --partition %d", tp.Topic, tp.Partition)
+	unclean := fmt.Sprintf("moldau topic elect %s-%d --unclean", tp.Topic, tp.Partition)
 	switch {
 	case !down && others:
 		out.Waits = "nobody leads it: the replicas that had everything lost it. " + unclean + " elects one at the price of what it lacks"

@@ -84,7 +84,7 @@ func TestDiskIsReplaced(t *testing.T) {
 	if err != nil || e.Leader != -1 || len(e.Followers) != 1 || e.Followers[0].Why == "" || e.Waits == "" {
 		t.Fatalf("%+v, %v", e, err)
 	}
-	if !strings.Contains(e.Waits, "--election-type unclean") {
+	if !strings.Contains(e.Waits, "moldau topic elect "+alone+"-0 --unclean") {
 		t.Errorf("%s", e.Waits)
 	}
 	if code := c.elect(alone, 1); code != kafka.None {

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -237,6 +238,18 @@ func TestSamples(t *testing.T) {
 		if got := fmt.Sprintf("%d %s", i, Dump(r, versions[i])); got != dumped[i] {
 			t.Errorf("dumped\n%s\nKafka:\n%s", got, dumped[i])
 		}
+	}
+}
+
+// TestEncodeOnlyReads: what images hold is encoded while others read it. The race detector sees a write.
+func TestEncodeOnlyReads(t *testing.T) {
+	records, versions := samples()
+	for i, r := range records {
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() { Encode(nil, r, versions[i]) })
+		}
+		both.Wait()
 	}
 }
 

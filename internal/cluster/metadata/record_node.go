@@ -33,7 +33,10 @@ func endpoints(v visitor, name string, p *[]Endpoint) {
 		v.begin()
 		text(v, "name", &e.Name)
 		text(v, "host", &e.Host)
-		e.Port = uint16(v.integer("port", widthU16, int64(e.Port)))
+		port := v.integer("port", widthU16, int64(e.Port))
+		if v.reads() {
+			e.Port = uint16(port)
+		}
 		number(v, "securityProtocol", &e.SecurityProtocol)
 		v.end()
 	})

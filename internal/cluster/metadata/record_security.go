@@ -109,7 +109,10 @@ func (r *ClientQuotaRecord) fields(v visitor, _ int16) {
 		v.end()
 	})
 	text(v, "key", &r.Key)
-	r.Value = v.float("value", r.Value)
+	value := v.float("value", r.Value)
+	if v.reads() {
+		r.Value = value
+	}
 	boolean(v, "remove", &r.Remove)
 }
 
