@@ -187,17 +187,18 @@ func (w *World) freeze() {
 	}
 }
 
-// progress wants new things to be committed, and everybody to learn of them, now that there are no more faults.
+// progress wants new things to be committed, and everybody to learn of what there was when they were asked for, now that
+// there are no more faults. An observer that takes little at a time need not keep up with all that follows.
 func (w *World) progress() {
-	goal := -1
+	goal, due := -1, kafka.Offset(0)
 	done := w.runUntil(w.now+recovery, func() bool {
 		if goal < 0 {
 			if w.inOffice() {
-				goal = len(w.quorum.committed) + 3
+				goal, due = len(w.quorum.committed)+3, w.quorum.end()
 			}
 			return false
 		}
-		return len(w.quorum.committed) >= goal && w.caughtUp()
+		return len(w.quorum.committed) >= goal && w.caughtUp(due)
 	})
 	switch {
 	case w.failure != nil:
@@ -219,13 +220,13 @@ func (w *World) inOffice() bool {
 	return false
 }
 
-// caughtUp says whether everybody who is up has applied nearly all that is committed: writing goes on meanwhile.
-func (w *World) caughtUp() bool {
+// caughtUp says whether everybody who is up has applied what is committed up to an offset.
+func (w *World) caughtUp(to kafka.Offset) bool {
 	for _, m := range w.machines {
 		if m.frozen || !w.partitions.spares(m.id) {
 			continue
 		}
-		if !m.up() || m.voter().pump.Delivered().Offset < w.quorum.end()-6 {
+		if !m.up() || m.voter().pump.Delivered().Offset < to {
 			return false
 		}
 	}
