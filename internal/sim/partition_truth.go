@@ -284,9 +284,12 @@ func (t *partitionTruth) spares(id kafka.NodeID) bool {
 	gone := func(x kafka.NodeID) bool { return x == id || t.w.machineOf(x).frozen }
 	for topic := range t.newest.TopicsByID() {
 		for _, p := range topic.Partitions() {
-			left := slices.DeleteFunc(slices.Clone(p.Replicas), gone)
 			certain := func(x kafka.NodeID) bool { return !gone(x) && t.registered(x) }
-			if len(left) < 2 || !slices.ContainsFunc(slices.Concat(p.ISR, p.ELR), certain) {
+			left := func(without []kafka.NodeID) int { // after a move that is under way, or without it
+				return len(slices.DeleteFunc(slices.Clone(p.Replicas),
+					func(x kafka.NodeID) bool { return gone(x) || slices.Contains(without, x) }))
+			}
+			if left(p.Adding) < 2 || left(p.Removing) < 2 || !slices.ContainsFunc(slices.Concat(p.ISR, p.ELR), certain) {
 				return false
 			}
 		}

@@ -19,8 +19,10 @@ type fetchLink struct {
 	f       *replica.Fetcher
 	number  int // of this connection
 	waiting int // requests without an answer
-	sentAt  time.Duration
-	wakeAt  time.Duration
+	// sent and answered count requests over all connections: answers come in the order of the requests.
+	sent, answered int
+	sentAt         time.Duration
+	wakeAt         time.Duration
 }
 
 // follow brings the fetchers up to date with the roles of the partitions.
@@ -90,6 +92,8 @@ const linkTimeout = 4 * time.Second
 func (l *fetchLink) send(r kmsg.Request) {
 	w, m, connection := l.b.world, l.b.m, l.number
 	l.waiting++
+	l.sent++
+	sequence := l.sent
 	broken := func() { l.broken(connection) }
 	left := l.waiting
 	m.after(linkTimeout, func() {
@@ -112,7 +116,7 @@ func (l *fetchLink) send(r kmsg.Request) {
 			return
 		}
 		l.leader.happen(l.leader.life, func() {
-			l.leader.process.(*broker).leading.request(r, &caller{link: l, machine: m, life: life, connection: connection})
+			l.leader.process.(*broker).leading.request(r, &caller{link: l, machine: m, life: life, connection: connection, sequence: sequence})
 		})
 	})
 }
@@ -123,6 +127,7 @@ func (l *fetchLink) broken(connection int) {
 		return
 	}
 	l.number++
+	l.answered = l.sent
 	for ; l.waiting > 0; l.waiting-- {
 		l.f.Answered(l.b.m.time(), nil, kafka.NetworkException, l.b)
 	}
@@ -134,6 +139,7 @@ type caller struct {
 	machine    *machine
 	life       int
 	connection int
+	sequence   int
 }
 
 // answer carries an answer back, behind those before it.
@@ -150,6 +156,11 @@ func (c *caller) answer(from *machine, at *time.Duration, resp kmsg.Response) {
 			if c.link.number != c.connection {
 				return
 			}
+			if c.sequence != c.link.answered+1 { // what a connection has lost, nothing can overtake on it
+				c.link.broken(c.connection)
+				return
+			}
+			c.link.answered++
 			c.link.waiting--
 			c.link.f.Answered(m.time(), resp, nil, c.link.b)
 		})
