@@ -20,7 +20,8 @@ type machine struct {
 	life    int
 	process process // nil while down
 	paused  time.Duration
-	frozen  bool // down for good: part of the minority that the end of a run does without
+	waiting []func() // what happens once it is paused no more
+	frozen  bool     // down for good: part of the minority that the end of a run does without
 	boot    func(m *machine) (process, error)
 	member  *quorum.Config    // of its replica of the metadata log; another disk changes it
 	epoch   kafka.LeaderEpoch // the newest that its replica has shown
@@ -67,10 +68,26 @@ func (m *machine) happen(life int, do func()) {
 		return
 	}
 	if m.paused > m.world.now {
-		m.world.after(m.paused-m.world.now, func() { m.happen(life, do) })
+		if len(m.waiting) == 0 {
+			m.world.after(m.paused-m.world.now, m.wake)
+		}
+		m.waiting = append(m.waiting, func() { m.happen(life, do) })
 		return
 	}
 	m.step(do)
+}
+
+// wake lets happen what has waited for the end of a pause, if no other one has begun meanwhile.
+func (m *machine) wake() {
+	if len(m.waiting) > 0 && m.paused > m.world.now {
+		m.world.after(m.paused-m.world.now, m.wake)
+		return
+	}
+	waiting := m.waiting
+	m.waiting = nil
+	for _, do := range waiting {
+		do()
+	}
 }
 
 // step lets something happen to the process, and what follows from it, and looks at the result.
@@ -133,7 +150,7 @@ func (m *machine) kill() {
 }
 
 func (m *machine) end() {
-	m.process, m.paused = nil, 0
+	m.process, m.paused, m.waiting = nil, 0, nil
 	m.life++
 }
 

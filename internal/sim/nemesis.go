@@ -148,6 +148,7 @@ func (w *World) heal() {
 	w.logf("the faults end")
 	for _, m := range w.machines {
 		m.paused = min(m.paused, w.now)
+		w.after(0, m.wake)
 		m.disk.CrashAt(0)
 		m.clock.set(w.now, 900+w.rnd.Int64N(200), 0)
 		if !m.up() && !m.frozen {
