@@ -252,19 +252,22 @@ func (s *side) waitForOffsets(ctx context.Context, t *testing.T, mirror *process
 	t.Helper()
 	until(ctx, t, mirror, func() (bool, string) {
 		offsets, err := kadm.NewClient(s.cl).FetchOffsets(ctx, from.name+"-readers")
-		missing := ""
+		missing, found := "", 0
 		for p := range mirrorPartitions {
 			at, ok := offsets.Lookup(s.mirrored(), int32(p))
 			if err != nil || !ok || at.At <= 0 {
 				missing = fmt.Sprintf("%s has offset %v (%v) of %s-%d for the other's group", s.name, at.At, err, s.mirrored(), p)
 				continue
 			}
+			found++
 			behind, _ := slices.BinarySearchFunc(s.arrived[p], at.At, func(r *kgo.Record, o int64) int { return int(r.Offset - o) })
 			if read := hasRead(len(from.written[p])); behind > read {
 				t.Fatalf("%s leaves out %d records of %s-%d, of which its group has read %d", s.name, behind, from.topic, p, read)
 			}
 		}
-		return missing == "", missing
+		// MirrorMaker notes now and then which offsets go together. If it was never restarted, a partition that it copied
+		// at one go may have too few notes for an offset, for ever.
+		return missing == "" || testing.Short() && found > 0, missing
 	})
 }
 
